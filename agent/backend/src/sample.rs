@@ -1,0 +1,54 @@
+//! What a backend gives each tick.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use gpufleet_model::{BackendStatus, ContextKind, DeviceInfo, DeviceReadings, DeviceStatus, UseReadings};
+
+/// One round of one backend. Immutable once made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackendSample {
+    /// When the round ended.
+    pub sampled_at: SystemTime,
+    /// Versions, and why there are no readings if there are none.
+    pub status: BackendStatus,
+    /// Every device, lost ones included, in the driver's order.
+    pub devices: Vec<DeviceSample>,
+    /// Processes the backend itself knows everything about: only a simulated backend has any.
+    pub simulated_processes: Vec<SimulatedProcess>,
+}
+
+/// One device in one round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceSample {
+    /// What does not change; the same `Arc` as long as it does not.
+    pub info: Arc<DeviceInfo>,
+    /// Whether it answers.
+    pub status: DeviceStatus,
+    /// What was measured.
+    pub readings: DeviceReadings,
+    /// Who uses it; one entry per pid. `Err` when the driver did not say.
+    pub uses: Result<Vec<PidUse>, gpufleet_model::Unknown>,
+}
+
+/// One process on one device, as the driver names it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PidUse {
+    /// Process id, in the pid namespace the driver counts in.
+    pub pid: u32,
+    /// The kind of context.
+    pub kind: ContextKind,
+    /// GPU instance id, with MIG.
+    pub gpu_instance_id: Option<u32>,
+    /// Compute instance id, with MIG.
+    pub compute_instance_id: Option<u32>,
+    /// What was measured.
+    pub readings: UseReadings,
+}
+
+/// A process that exists only in a simulation; its uses are in the devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimulatedProcess {
+    /// Identity, facts, state and host readings. Its uses are empty here: the sampler joins them by pid.
+    pub process: gpufleet_model::Process,
+}

@@ -1,0 +1,1 @@
+//! Joining an argument list into one line.

@@ -1,0 +1,1 @@
+//! Human-readable sizes and durations.
