@@ -9,12 +9,14 @@
 use std::borrow::Cow;
 use std::time::SystemTime;
 
+mod events;
 mod history;
 mod judge;
 mod rules;
 mod thresholds;
 mod xid;
 
+pub use events::EventLog;
 pub use judge::{Judge, Moment};
 pub use thresholds::{InvalidThreshold, Thresholds};
 pub use xid::{Xid, XidClass};

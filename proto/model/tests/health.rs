@@ -1,6 +1,6 @@
 //! Every health rule on a constructed series: fires when it must, not when it must not, clears when it must.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test may fail")]
+#![expect(clippy::expect_used, reason = "a test may fail")]
 #![expect(clippy::cast_possible_truncation, reason = "the series are small numbers")]
 
 use std::collections::BTreeMap;
