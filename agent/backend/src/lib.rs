@@ -8,6 +8,7 @@
 pub mod options;
 pub mod sample;
 pub mod signal;
+pub mod sim;
 pub mod worker;
 
 pub use options::{BackendChoice, BackendOptions, ParseChoiceError};
