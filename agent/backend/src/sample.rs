@@ -1,7 +1,7 @@
 //! What a backend gives each tick.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use gpufleet_model::{BackendStatus, ContextKind, DeviceInfo, DeviceReadings, DeviceStatus, UseReadings};
 
@@ -16,6 +16,19 @@ pub struct BackendSample {
     pub devices: Vec<DeviceSample>,
     /// Processes the backend itself knows everything about: only a simulated backend has any.
     pub simulated_processes: Vec<SimulatedProcess>,
+    /// What the round cost.
+    pub cost: RoundCost,
+}
+
+/// What one round cost, so that the driver's share can be told from ours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RoundCost {
+    /// Wall time spent inside calls of the vendor library.
+    pub driver_time: Duration,
+    /// CPU time of the backend's thread, calls of the vendor library included.
+    pub thread_cpu_time: Duration,
+    /// How many calls of the vendor library were made.
+    pub driver_calls: u32,
 }
 
 /// One device in one round.
@@ -51,4 +64,11 @@ pub struct PidUse {
 pub struct SimulatedProcess {
     /// Identity, facts, state and host readings. Its uses are empty here: the sampler joins them by pid.
     pub process: gpufleet_model::Process,
+}
+
+impl BackendSample {
+    /// A sample without any device.
+    pub fn empty(sampled_at: SystemTime, status: BackendStatus) -> Self {
+        Self { sampled_at, status, devices: Vec::new(), simulated_processes: Vec::new(), cost: RoundCost::default() }
+    }
 }

@@ -157,7 +157,8 @@ impl HostSnapshot {
 }
 
 impl DeviceChange {
-    fn full(device: &Device) -> Self {
+    /// The whole device, for a receiver that does not have it.
+    pub fn full(device: &Device) -> Self {
         Self {
             key: device.key,
             info: Some(Arc::clone(&device.info)),
@@ -166,13 +167,19 @@ impl DeviceChange {
         }
     }
 
-    fn between(before: &Device, after: &Device) -> Self {
+    /// What turns `before` into `after`.
+    pub fn between(before: &Device, after: &Device) -> Self {
         Self {
             key: after.key,
             info: (before.info != after.info).then(|| Arc::clone(&after.info)),
             status: (before.status != after.status).then_some(after.status),
             readings: before.readings.patch_to(&after.readings),
         }
+    }
+
+    /// True when nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.info.is_none() && self.status.is_none() && self.readings.is_none()
     }
 
     fn apply_to(&self, devices: &mut BTreeMap<DeviceKey, Arc<Device>>) -> Result<(), ApplyError> {
@@ -200,7 +207,8 @@ impl DeviceChange {
 }
 
 impl ProcessChange {
-    fn full(process: &Process) -> Self {
+    /// The whole process, for a receiver that does not have it.
+    pub fn full(process: &Process) -> Self {
         Self {
             identity: process.identity,
             info: Some(Arc::clone(&process.info)),
@@ -210,7 +218,8 @@ impl ProcessChange {
         }
     }
 
-    fn between(before: &Process, after: &Process) -> Self {
+    /// What turns `before` into `after`.
+    pub fn between(before: &Process, after: &Process) -> Self {
         Self {
             identity: after.identity,
             info: (before.info != after.info).then(|| Arc::clone(&after.info)),
@@ -218,6 +227,11 @@ impl ProcessChange {
             readings: before.readings.patch_to(&after.readings),
             uses: (before.uses != after.uses).then(|| after.uses.clone()),
         }
+    }
+
+    /// True when nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.info.is_none() && self.state.is_none() && self.readings.is_none() && self.uses.is_none()
     }
 
     fn apply_to(&self, processes: &mut BTreeMap<ProcessIdentity, Arc<Process>>) -> Result<(), ApplyError> {
