@@ -1,7 +1,7 @@
 //! A backend at work: rounds in, the newest sample out.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use gpufleet_model::{Backend, BackendStatus};
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::options::{BackendChoice, BackendOptions};
 use crate::sample::BackendSample;
 use crate::signal::SimulatedSignal;
+use crate::sim::Simulation;
 
 /// One backend at work. Dropping it ends its thread as soon as the driver lets it.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub struct Worker {
     backend: Backend,
     newest: watch::Sender<Arc<BackendSample>>,
     demand: Arc<AtomicUsize>,
+    simulation: Option<Mutex<Simulation>>,
 }
 
 /// While one of these lives, readings of the demand tier are taken each round.
@@ -42,10 +44,14 @@ impl Worker {
     /// Starts the backend and returns at once; the first sample of a vendor library follows when its first round is
     /// done. Until then [`Worker::latest`] is an empty sample whose status says that the backend is starting.
     pub fn spawn(choice: BackendChoice, options: BackendOptions, interval: Duration) -> Result<Self, SpawnError> {
-        let _ = (options, interval);
-        let backend = match choice {
-            BackendChoice::Auto | BackendChoice::Nvml => Backend::Nvml,
-            BackendChoice::Simulated { .. } => Backend::Simulated,
+        let now = SystemTime::now();
+        let (backend, simulation) = match choice {
+            BackendChoice::Auto | BackendChoice::Nvml => (Backend::Nvml, None),
+            BackendChoice::Simulated { devices } => {
+                let BackendOptions { host_name, seed, slow_interval, .. } = options;
+                let simulation = Simulation::new(&host_name, seed, devices, interval, slow_interval, now);
+                (Backend::Simulated, Some(Mutex::new(simulation)))
+            }
         };
         let status = BackendStatus {
             backend,
@@ -54,8 +60,12 @@ impl Worker {
             cuda_driver_version: None,
             problem: Some(String::from("starting")),
         };
-        let (newest, _) = watch::channel(Arc::new(BackendSample::empty(SystemTime::now(), status)));
-        Ok(Self { backend, newest, demand: Arc::default() })
+        let (newest, _) = watch::channel(Arc::new(BackendSample::empty(now, status)));
+        let worker = Self { backend, newest, demand: Arc::default(), simulation };
+        if worker.needs_ticks() {
+            worker.tick_now();
+        }
+        Ok(worker)
     }
 
     /// Which backend it is.
@@ -81,7 +91,14 @@ impl Worker {
 
     /// Does a round without waiting for the interval: a simulated backend has published it when this returns, a
     /// vendor library publishes it when the driver has answered.
-    pub fn tick_now(&self) {}
+    pub fn tick_now(&self) {
+        if let Some(simulation) = &self.simulation {
+            let demand = self.demand.load(Ordering::Relaxed) > 0;
+            // The lock is held while publishing, so that samples appear in the order they were made.
+            let mut simulation = simulation.lock().unwrap_or_else(PoisonError::into_inner);
+            self.newest.send_replace(Arc::new(simulation.tick(SystemTime::now(), demand)));
+        }
+    }
 
     /// Asks for readings of the demand tier for as long as the guard lives.
     pub fn demand(&self) -> DemandGuard {
@@ -91,8 +108,9 @@ impl Worker {
 
     /// Sends a signal to a simulated process, pinned by its start.
     pub fn signal(&self, pid: u32, start_ticks: u64, signal: i32) -> SimulatedSignal {
-        let _ = (pid, start_ticks, signal);
-        SimulatedSignal::NotSimulated
+        self.simulation.as_ref().map_or(SimulatedSignal::NotSimulated, |simulation| {
+            simulation.lock().unwrap_or_else(PoisonError::into_inner).signal(pid, start_ticks, signal)
+        })
     }
 }
 
