@@ -7,9 +7,11 @@ mod filter;
 mod missing;
 mod near;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod wire;
 
-pub(crate) use filter::Filter;
+pub(crate) use filter::{Filter, unknown_host};
 pub(crate) use missing::missing_hosts;
 pub(crate) use summary::summarize;
-pub(crate) use wire::{connection, duration, timestamp};
+pub(crate) use wire::connection;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpufleet_proto::convert::std_duration;
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
 use gpufleet_proto::v1::fleet_service_server::FleetService;
@@ -57,8 +58,9 @@ impl FleetApi {
     ) -> Result<Response<WatchStream<W::Message>>, Status> {
         let pace = self.pace(min_interval)?;
         let permit = Arc::clone(&self.watches).try_acquire_owned().map_err(|_| {
-            let message = format!("{} watch streams are open, the most that this aggregator serves", self.settings.watches);
-            Reason::TooManyRequests.status(message, [("retry_after_ms", "5000")])
+            let message =
+                format!("{} watch streams are open, the most that this aggregator serves", self.settings.watches);
+            Reason::TooManyRequests.status(message, [("retry_after_ms", "5000".to_owned())])
         })?;
         let (stream, sender, ending) = watch::channel();
         let watch = Watch::new(Arc::clone(&self.fleet), watched, filter, pace, sender.clone());
@@ -76,8 +78,9 @@ impl FleetApi {
     fn pace(&self, min_interval: Option<prost_types::Duration>) -> Result<Pace, Status> {
         let min_interval = match min_interval {
             None => Duration::from_secs(1),
-            Some(asked) => Duration::try_from(asked).map_err(|_| {
-                Reason::InvalidArgument.status("min_interval must not be negative", [("field", "min_interval")])
+            Some(asked) => std_duration(asked).ok_or_else(|| {
+                Reason::InvalidArgument
+                    .status("min_interval must not be negative", [("field", "min_interval".to_owned())])
             })?,
         };
         // Streams opened together must not all be opened anew together.
@@ -87,7 +90,8 @@ impl FleetApi {
 }
 
 fn not_implemented(what: &str) -> Status {
-    Reason::NotImplemented.status(format!("{what} is not offered by this version of the aggregator"), [("method", what)])
+    Reason::NotImplemented
+        .status(format!("{what} is not offered by this version of the aggregator"), [("method", what.to_owned())])
 }
 
 #[tonic::async_trait]
@@ -130,7 +134,7 @@ impl FleetService for FleetApi {
         &self,
         request: Request<v1::FleetServiceListProcessesRequest>,
     ) -> Result<Response<Self::ListProcessesStream>, Status> {
-        self.start_list_processes(request.into_inner()).await.map(Response::new)
+        self.start_list_processes(request.into_inner()).map(Response::new)
     }
 
     async fn watch_processes(
@@ -179,7 +183,7 @@ impl FleetService for FleetApi {
         let filter = self.filter(filter)?;
         if group_by.len() > MAX_GROUP_LABELS || group_by.iter().any(String::is_empty) {
             let message = format!("group_by takes at most {MAX_GROUP_LABELS} labels, none of them empty");
-            return Err(Reason::InvalidArgument.status(message, [("field", "group_by")]));
+            return Err(Reason::InvalidArgument.status(message, [("field", "group_by".to_owned())]));
         }
         let cells = filter.hosts(&self.fleet.table());
         Ok(Response::new(summarize(&cells, &filter, &group_by, self.fleet.freshness())))

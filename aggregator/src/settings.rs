@@ -111,7 +111,7 @@ impl Default for ServingSettings {
     fn default() -> Self {
         Self {
             watches: 4_096,
-            watch_age: Duration::from_secs(3_600),
+            watch_age: Duration::from_hours(1),
             heartbeat: Duration::from_secs(15),
             ask_timeout: Duration::from_secs(10),
             asks_in_flight: 128,

@@ -6,17 +6,13 @@
 //! *indeterminate*. The attempt runs in its own task, so a caller that hangs up neither stops nor repeats it. Every
 //! attempt is logged before it is sent, and its outcome after.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpufleet_model::{HostSnapshot, Process};
-use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::{self, SignalOutcome};
-use gpufleet_transport::identity::PeerIdentity;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::service::ask::Asks;
 use crate::state::{Fleet, HostCell};
@@ -27,7 +23,8 @@ mod forward;
 mod replay;
 
 pub(crate) use attempt::Attempt;
-pub(crate) use authorise::{InvalidOperator, Operators};
+pub use authorise::InvalidOperator;
+pub(crate) use authorise::Operators;
 use authorise::{Decision, Rule};
 use replay::{Claim, Replay};
 
@@ -96,13 +93,13 @@ impl Signals {
         let decision = match known {
             Known::Changed(message) => return Err(answer(SignalOutcome::IdentityChanged, message)),
             Known::Same(process) => self.operators.decide(&attempt.caller, process.info.user.as_deref()),
-            Known::Unseen => match self.operators.decide_any(&attempt.caller) {
-                Some(rule) => Decision::Allow(rule),
-                None => {
-                    let user = self.ask_user(attempt, cell).await?;
-                    self.operators.decide(&attempt.caller, user.as_deref())
+            Known::Unseen => {
+                if let Some(rule) = self.operators.decide_any(&attempt.caller) {
+                    return Ok(rule);
                 }
-            },
+                let user = self.ask_user(attempt, cell).await?;
+                self.operators.decide(&attempt.caller, user.as_deref())
+            }
         };
         match decision {
             Decision::Allow(rule) => Ok(rule),
@@ -123,9 +120,10 @@ impl Signals {
         };
         let mut listing = self.asks.list_processes(cell).await.map_err(failed)?;
         while let Some(batch) = listing.next().await.map_err(failed)? {
-            let found = batch.processes.into_iter().find(|process| {
-                process.identity.as_ref().is_some_and(|identity| identity.pid == target.pid)
-            });
+            let found = batch
+                .processes
+                .into_iter()
+                .find(|process| process.identity.as_ref().is_some_and(|identity| identity.pid == target.pid));
             let Some(process) = found else { continue };
             if process.identity.is_some_and(|identity| identity.start_ticks != target.start_ticks) {
                 return Err(answer(SignalOutcome::IdentityChanged, pid_reused(target)));

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
 
 use crate::inventory::{Inventory, InventoryEntry};
 
@@ -18,15 +17,14 @@ mod freshness;
 mod host;
 pub(crate) mod marks;
 
-pub(crate) use freshness::{Freshness, HostState};
-pub(crate) use host::{Changed, HostCell, HostRecord, HostWriter, Sample};
+pub(crate) use freshness::{Freshness, HostState, silence};
+pub(crate) use host::{Changed, HostCell, HostRecord, HostWriter, interval, wall_clock};
 use marks::{MarkBlock, Slot};
 
 /// The fleet: what every reader holds.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     table: ArcSwap<HostTable>,
-    table_changes: watch::Sender<u64>,
     revision: Arc<AtomicU64>,
     freshness: Freshness,
 }
@@ -61,12 +59,7 @@ pub(crate) struct TableChange {
 impl Fleet {
     /// An empty fleet and its writer.
     pub(crate) fn new(freshness: Freshness) -> (Arc<Self>, FleetWriter) {
-        let fleet = Arc::new(Self {
-            table: ArcSwap::default(),
-            table_changes: watch::Sender::new(0),
-            revision: Arc::new(AtomicU64::new(0)),
-            freshness,
-        });
+        let fleet = Arc::new(Self { table: ArcSwap::default(), revision: Arc::new(AtomicU64::new(0)), freshness });
         let writer = FleetWriter { fleet: Arc::clone(&fleet), free_slots: Vec::new() };
         (fleet, writer)
     }
@@ -115,11 +108,6 @@ impl HostTable {
 }
 
 impl FleetWriter {
-    /// The fleet that this writes.
-    pub(crate) fn fleet(&self) -> &Arc<Fleet> {
-        &self.fleet
-    }
-
     /// Makes the table hold exactly the hosts of the inventory. Hosts that stay keep their state.
     pub(crate) fn reconcile(&mut self, inventory: &Inventory) -> TableChange {
         let old = self.fleet.table();
@@ -130,40 +118,26 @@ impl FleetWriter {
                 if let Some(place) = next.by_slot.get_mut(cell.slot().index()) {
                     *place = None;
                 }
-                self.free_slots.push(cell.slot());
+                self.free_slots.push(cell.slot().clone());
                 change.removed.push(Arc::clone(cell));
             }
         }
         for entry in inventory.iter() {
-            let cell = match old.get(&entry.name) {
-                Some(cell) => {
-                    if self.update_entry(cell, entry) {
-                        change.readdressed.push(Arc::clone(cell));
-                    }
-                    Arc::clone(cell)
+            let cell = if let Some(cell) = old.get(&entry.name) {
+                if update_entry(cell, entry) {
+                    change.readdressed.push(Arc::clone(cell));
                 }
-                None => {
-                    let (writer, cell) = self.add(entry, &mut next);
-                    change.added.push(writer);
-                    cell
-                }
+                Arc::clone(cell)
+            } else {
+                let (writer, cell) = self.add(entry, &mut next);
+                change.added.push(writer);
+                cell
             };
             next.by_name.insert(Arc::clone(&entry.name), Arc::clone(&cell));
             next.ordered.push(cell);
         }
         self.fleet.table.store(Arc::new(next));
-        self.fleet.table_changes.send_modify(|count| *count += 1);
         change
-    }
-
-    /// True when the address changed.
-    fn update_entry(&self, cell: &Arc<HostCell>, entry: &Arc<InventoryEntry>) -> bool {
-        let before = cell.entry();
-        if *before == **entry {
-            return false;
-        }
-        cell.set_entry(Arc::clone(entry));
-        before.address != entry.address
     }
 
     fn add(&mut self, entry: &Arc<InventoryEntry>, next: &mut HostTable) -> (HostWriter, Arc<HostCell>) {
@@ -178,6 +152,16 @@ impl FleetWriter {
         }
         (HostWriter::new(Arc::clone(&cell), self.fleet.freshness), cell)
     }
+}
+
+/// Takes up what the inventory says of a host that stays; true when its address changed.
+fn update_entry(cell: &HostCell, entry: &Arc<InventoryEntry>) -> bool {
+    let before = cell.entry();
+    if *before == **entry {
+        return false;
+    }
+    cell.set_entry(Arc::clone(entry));
+    before.address != entry.address
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use gpufleet_model::HostSnapshot;
+use gpufleet_proto::convert::timestamp;
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::{self, WatchPhase};
 use tokio::sync::mpsc;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::query::{Filter, missing_hosts, timestamp};
+use crate::query::{Filter, missing_hosts};
 use crate::state::{Fleet, HostCell, HostRecord};
 
 mod devices;
@@ -28,6 +29,8 @@ mod hosts;
 mod output;
 mod processes;
 mod scan;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use devices::WatchedDevices;
 pub(crate) use difference::{CHUNK_BYTES, process_parts};
@@ -117,7 +120,13 @@ struct Sent {
 struct Gone;
 
 impl<W: Watched> Watch<W> {
-    pub(crate) fn new(fleet: Arc<Fleet>, watched: W, filter: Filter, pace: Pace, output: mpsc::Sender<W::Message>) -> Self {
+    pub(crate) fn new(
+        fleet: Arc<Fleet>,
+        watched: W,
+        filter: Filter,
+        pace: Pace,
+        output: mpsc::Sender<W::Message>,
+    ) -> Self {
         Self {
             fleet,
             watched,
@@ -141,7 +150,7 @@ impl<W: Watched> Watch<W> {
             () = stop.cancelled() => Some(shutting_down()),
             () = age => {
                 let message = "this stream has reached its maximum age; open a new one";
-                Some(Reason::StreamAged.status(message, [("retry_after_ms", "0")]))
+                Some(Reason::StreamAged.status(message, [("retry_after_ms", "0".to_owned())]))
             }
             () = left.closed() => None,
             served = self.serve() => match served { Ok(never) => match never {}, Err(Gone) => None },
@@ -185,9 +194,8 @@ impl<W: Watched> Watch<W> {
             return;
         }
         let table = scan.table();
-        let gone = self.sent.extract_if(|slot, sent| {
-            !table.in_slot(*slot).is_some_and(|cell| Arc::ptr_eq(cell, &sent.cell))
-        });
+        let gone =
+            self.sent.extract_if(|slot, sent| !table.in_slot(*slot).is_some_and(|cell| Arc::ptr_eq(cell, &sent.cell)));
         let parts: Vec<W::Part> = gone.map(|(_, sent)| self.watched.gone(sent.cell.name())).collect();
         for part in parts {
             self.push(part);
@@ -253,7 +261,12 @@ impl<W: Watched> Watch<W> {
         if parts.is_empty() { Ok(()) } else { self.send(phase, parts, Vec::new()).await }
     }
 
-    async fn send(&mut self, phase: WatchPhase, parts: Vec<W::Part>, missing: Vec<v1::MissingHost>) -> Result<(), Gone> {
+    async fn send(
+        &mut self,
+        phase: WatchPhase,
+        parts: Vec<W::Part>,
+        missing: Vec<v1::MissingHost>,
+    ) -> Result<(), Gone> {
         self.reserve().await?;
         self.sequence = self.fleet.revision().max(self.sequence + 1);
         let position = v1::WatchPosition {
@@ -283,5 +296,5 @@ impl<W: Watched> Watch<W> {
 
 /// The status of what is cut off because this process ends.
 pub(crate) fn shutting_down() -> Status {
-    Reason::ShuttingDown.status("this aggregator is shutting down; try again", [("retry_after_ms", "1000")])
+    Reason::ShuttingDown.status("this aggregator is shutting down; try again", [("retry_after_ms", "1000".to_owned())])
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpufleet_model::{ApplyError, HostDelta, HostSnapshot, ProcessInfo};
+use gpufleet_model::{ApplyError, BackendStatus, HostDelta, HostSnapshot, ProcessInfo};
 use gpufleet_proto::v1::WatchPhase;
 use thiserror::Error;
 
@@ -35,7 +35,9 @@ pub(crate) enum Violation {
     Phase(i32),
     #[error("the agent sent a snapshot without the host")]
     NoHost,
-    #[error("the agent calls itself `{claimed}`; its certificate and the inventory say `{expected}`: set its `host_name`")]
+    #[error(
+        "the agent calls itself `{claimed}`; its certificate and the inventory say `{expected}`: set its `host_name`"
+    )]
     Name { claimed: String, expected: Arc<str> },
     #[error("the agent sent changes that do not fit what it sent before: {0}")]
     Misfit(#[from] ApplyError),
@@ -150,22 +152,25 @@ impl Assembly {
     }
 }
 
-/// Bytes of variable length that the host occupies.
+/// Bytes of variable length that the host occupies. An element of a list costs its place even when it is empty.
 fn text_bytes(snapshot: &HostSnapshot) -> usize {
     let host = &snapshot.host;
     let backends = host.backends.iter().map(|backend| {
-        [&backend.driver_version, &backend.library_version, &backend.cuda_driver_version, &backend.problem]
-            .into_iter()
-            .map(optional)
-            .sum::<usize>()
+        size_of::<BackendStatus>()
+            + present([
+                &backend.driver_version,
+                &backend.library_version,
+                &backend.cuda_driver_version,
+                &backend.problem,
+            ])
     });
-    let labels = host.labels.iter().map(|(key, value)| key.len() + value.len());
+    let labels = host.labels.iter().map(|(key, value)| size_of::<(String, String)>() + key.len() + value.len());
     let own = host.boot_id.len() + host.kernel_version.len() + host.os_name.len() + host.agent_version.len();
     let devices = snapshot.devices.values().map(|device| {
         let info = &device.info;
         let mig = info.mig.as_ref().map_or(0, |mig| mig.parent_uuid.len());
         let options = [&info.pci_bus_id, &info.serial, &info.part_number, &info.vbios_version];
-        info.uuid.len() + info.name.len() + mig + options.into_iter().map(optional).sum::<usize>()
+        info.uuid.len() + info.name.len() + mig + present(options)
     });
     let processes = snapshot.processes.values().map(|process| process_bytes(&process.info));
     own + backends.chain(labels).chain(devices).chain(processes).sum::<usize>()
@@ -181,13 +186,13 @@ fn process_bytes(info: &ProcessInfo) -> usize {
         &info.slurm_job_id,
         &info.slurm_step,
     ];
-    // An argument costs its allocation even when it is empty.
     let arguments = info.arguments.iter().map(|argument| argument.len() + size_of::<Vec<u8>>()).sum::<usize>();
-    info.name.len() + arguments + options.into_iter().map(optional).sum::<usize>()
+    info.name.len() + arguments + present(options)
 }
 
-fn optional(text: &Option<String>) -> usize {
-    text.as_ref().map_or(0, String::len)
+/// Bytes of the texts that are there.
+fn present<'a>(texts: impl IntoIterator<Item = &'a Option<String>>) -> usize {
+    texts.into_iter().flatten().map(String::len).sum()
 }
 
 #[cfg(test)]
@@ -228,7 +233,11 @@ mod tests {
             panic!("not an update")
         };
         assert_eq!(*seen, after);
-        assert_eq!(changed, Changed { host: true, devices: false, processes: true }, "the count of processes is the host's");
+        assert_eq!(
+            changed,
+            Changed { host: true, devices: false, processes: true },
+            "the count of processes is the host's"
+        );
         let same = HostDelta { sequence: 9, ..HostDelta::between(&after, &after) };
         let Ok(Step::Advance(_, changed)) = assembly.take(UPDATE, &same) else { panic!("not an update") };
         assert_eq!(changed, Changed { host: false, devices: false, processes: false });

@@ -55,6 +55,9 @@ mod tests {
             message("a b=c:1"),
             "item 1 of the host list: host name `a b` contains ` `; names have letters, digits, `.`, `-` and `_`"
         );
-        assert_eq!(message("[::1]:1"), "item 1 of the host list: host name `::1` contains `:`; names have letters, digits, `.`, `-` and `_`");
+        assert_eq!(
+            message("[::1]:1"),
+            "item 1 of the host list: host name `::1` contains `:`; names have letters, digits, `.`, `-` and `_`"
+        );
     }
 }

@@ -27,8 +27,8 @@ pub(crate) async fn follow(source: InventorySource, updates: watch::Sender<Arc<I
 }
 
 async fn follow_file(path: PathBuf, updates: watch::Sender<Arc<Inventory>>, stop: CancellationToken) {
-    let (changed, mut changes) = mpsc::channel(1);
-    let watcher = watch_folder(&path, changed.clone());
+    let (notice, mut changes) = mpsc::channel(1);
+    let watcher = watch_folder(&path, notice.clone());
     if let Err(error) = &watcher {
         warn!(path = %path.display(), %error, "cannot watch the inventory for changes; send SIGHUP after changing it");
     }
@@ -51,7 +51,7 @@ async fn follow_file(path: PathBuf, updates: watch::Sender<Arc<Inventory>>, stop
         tokio::select! {
             () = stop.cancelled() => return,
             _ = hangup => {}
-            // `changed` is held here, so the channel stays open.
+            // `notice` is held here, so the channel stays open.
             _ = changes.recv() => {
                 tokio::select! {
                     () = stop.cancelled() => return,

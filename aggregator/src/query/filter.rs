@@ -61,9 +61,10 @@ impl Filter {
         let v1::FleetFilter { hosts, devices, users, pids, expression } = filter.unwrap_or_default();
         if !expression.is_empty() {
             let message = "filter expressions are not supported by this aggregator; use hosts, devices, users and pids";
-            return Err(Reason::NotImplemented.status(message, [("field", "filter.expression")]));
+            return Err(Reason::NotImplemented.status(message, [("field", "filter.expression".to_owned())]));
         }
-        for (field, count) in [("hosts", hosts.len()), ("devices", devices.len()), ("users", users.len()), ("pids", pids.len())]
+        for (field, count) in
+            [("hosts", hosts.len()), ("devices", devices.len()), ("users", users.len()), ("pids", pids.len())]
         {
             if count > MAX_ITEMS {
                 return Err(invalid(field, &format!("{count} items; the most is {MAX_ITEMS}")));
@@ -167,10 +168,10 @@ impl Filter {
     pub(crate) fn selects_listed(&self, snapshot: &HostSnapshot, process: &v1::ProcessChange) -> bool {
         let pid = process.identity.as_ref().map_or(0, |identity| identity.pid);
         let user = process.info.as_ref().and_then(|info| info.user.as_deref());
-        let uses = process.device_uses.as_ref().map_or(&[][..], |uses| uses.uses.as_slice());
+        let held = process.device_uses.as_ref().map_or(&[][..], |uses| uses.uses.as_slice());
         self.names_pid_and_user(pid, user)
             && (self.devices.is_empty()
-                || uses.iter().any(|used| {
+                || held.iter().any(|used| {
                     let key = gpufleet_model::DeviceKey(used.device_key);
                     snapshot.devices.get(&key).is_some_and(|device| self.names_device(device))
                 }))
@@ -196,7 +197,11 @@ impl Filter {
         self.check_devices_and(fleet, |snapshot| {
             pids.retain(|&pid| !snapshot.processes.keys().any(|identity| identity.pid == pid));
         })?;
-        if self.all_present(fleet) { self.refuse_pids(&pids, "no selected host has a process `{}` on a device") } else { Ok(()) }
+        if self.all_present(fleet) {
+            Self::refuse_pids(&pids, "no selected host has a process `{}` on a device")
+        } else {
+            Ok(())
+        }
     }
 
     /// The same for devices alone, where the pids are looked for elsewhere.
@@ -207,7 +212,7 @@ impl Filter {
     /// Refuses the pids that are named and that `found` does not hold.
     pub(crate) fn check_pids(&self, found: &HashSet<u32>) -> Result<(), Status> {
         let absent = self.pids.difference(found).copied().collect();
-        self.refuse_pids(&absent, "no selected host has a process `{}`")
+        Self::refuse_pids(&absent, "no selected host has a process `{}`")
     }
 
     fn check_devices_and(&self, fleet: &Fleet, mut visit: impl FnMut(&HostSnapshot)) -> Result<(), Status> {
@@ -234,7 +239,7 @@ impl Filter {
         }
     }
 
-    fn refuse_pids(&self, absent: &HashSet<u32>, message: &str) -> Result<(), Status> {
+    fn refuse_pids(absent: &HashSet<u32>, message: &str) -> Result<(), Status> {
         match absent.iter().min() {
             Some(pid) => {
                 let pid = pid.to_string();
@@ -254,7 +259,7 @@ impl Filter {
 pub(crate) fn unknown_host(name: &str, table: &HostTable) -> Status {
     let suggestion = near::suggestion(name, table.hosts().iter().map(|cell| &**cell.name()));
     let message = format!("host `{name}` is not in the inventory{suggestion}");
-    Reason::UnknownHost.status(message, [("host", name)])
+    Reason::UnknownHost.status(message, [("host", name.to_owned())])
 }
 
 fn invalid(field: &str, problem: &str) -> Status {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use gpufleet_proto::convert::duration;
 use gpufleet_proto::v1;
 use prost::Message as _;
 use tokio::time::Instant;
 
-use super::duration;
 use crate::state::{Freshness, HostCell, HostState};
 
 /// Lists beyond this size are sent without the reasons, so that one message holds a very large fleet.

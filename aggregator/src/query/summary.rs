@@ -79,10 +79,12 @@ impl Group {
                 self.add_device(device, used.contains(&device.key));
             }
         }
-        let selected = snapshot.processes.values().filter(|process| {
-            !process.uses.is_empty() && filter.selects_process(snapshot, process)
-        });
-        self.totals.processes = self.totals.processes.saturating_add(u32::try_from(selected.count()).unwrap_or(u32::MAX));
+        let selected = snapshot
+            .processes
+            .values()
+            .filter(|process| !process.uses.is_empty() && filter.selects_process(snapshot, process));
+        self.totals.processes =
+            self.totals.processes.saturating_add(u32::try_from(selected.count()).unwrap_or(u32::MAX));
     }
 
     fn add_device(&mut self, device: &Device, in_use: bool) {

@@ -61,11 +61,15 @@ fn decode(token: &str) -> Result<Option<String>, Status> {
     }
     let invalid = || {
         let message = "page_token is not one that this service gave; start again without it";
-        Reason::InvalidArgument.status(message, [("field", "page_token")])
+        Reason::InvalidPageToken.status(message, [("field", "page_token".to_owned())])
     };
-    let digits = token.strip_prefix(TOKEN_PREFIX).filter(|digits| digits.len().is_multiple_of(2)).ok_or_else(invalid)?;
+    let digits =
+        token.strip_prefix(TOKEN_PREFIX).filter(|digits| digits.len().is_multiple_of(2)).ok_or_else(invalid)?;
     let bytes = digits.as_bytes().chunks(2).map(|pair| {
-        std::str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+')).and_then(|pair| u8::from_str_radix(pair, 16).ok())
+        std::str::from_utf8(pair)
+            .ok()
+            .filter(|pair| !pair.starts_with('+'))
+            .and_then(|pair| u8::from_str_radix(pair, 16).ok())
     });
     let bytes: Option<Vec<u8>> = bytes.collect();
     bytes.and_then(|bytes| String::from_utf8(bytes).ok()).map(Some).ok_or_else(invalid)

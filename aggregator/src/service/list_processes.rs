@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use gpufleet_model::{HostSnapshot, ProcessChange};
+use gpufleet_proto::convert::{duration, timestamp};
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::{self, ProcessScope};
 use prost::Message as _;
@@ -18,7 +19,7 @@ use tonic::Status;
 
 use super::FleetApi;
 use super::ask::AskError;
-use crate::query::{Filter, duration, missing_hosts, timestamp};
+use crate::query::{Filter, missing_hosts};
 use crate::state::HostCell;
 use crate::watch::{self, CHUNK_BYTES, WatchStream, process_parts};
 
@@ -36,12 +37,13 @@ struct Plan {
 }
 
 impl FleetApi {
-    pub(super) async fn start_list_processes(
+    pub(super) fn start_list_processes(
         &self,
         request: v1::FleetServiceListProcessesRequest,
     ) -> Result<WatchStream<Batch>, Status> {
         let scope = ProcessScope::try_from(request.scope).map_err(|_| {
-            Reason::InvalidArgument.status(format!("scope `{}` is not known", request.scope), [("field", "scope")])
+            Reason::InvalidArgument
+                .status(format!("scope `{}` is not known", request.scope), [("field", "scope".to_owned())])
         })?;
         let filter = Filter::parse(request.filter, &self.fleet.table())?;
         let plan = self.plan(&filter, scope);
@@ -109,7 +111,7 @@ impl List {
             Batches { output: self.output.clone(), hold, parts: Vec::new(), bytes: 0, pids: HashSet::new() };
         for cell in &self.plan.from_state {
             if let Some(sample) = &cell.record().sample {
-                for part in self.from_state(&sample.snapshot, cell) {
+                for part in self.known(&sample.snapshot, cell) {
                     batches.add(part).await;
                 }
             }
@@ -131,7 +133,7 @@ impl List {
         Ok(())
     }
 
-    fn from_state(&self, snapshot: &HostSnapshot, cell: &HostCell) -> Vec<v1::HostProcessChanges> {
+    fn known(&self, snapshot: &HostSnapshot, cell: &HostCell) -> Vec<v1::HostProcessChanges> {
         let selected = snapshot.processes.values().filter(|process| self.filter.selects_process(snapshot, process));
         let upserts = selected.map(|process| v1::ProcessChange::from(&ProcessChange::full(process))).collect();
         parts(cell, snapshot, Some(timestamp(snapshot.sampled_at)), upserts)
@@ -139,10 +141,10 @@ impl List {
 
     /// Asks the agents, and sends what they answer; returns the hosts that gave no full answer.
     async fn ask_all(&self, answers: mpsc::Sender<v1::HostProcessChanges>) -> Vec<v1::MissingHost> {
-        let asked = self.plan.to_ask.iter().map(|cell| {
+        let asked = self.plan.to_ask.clone().into_iter().map(|cell| {
             let answers = answers.clone();
             async move {
-                let error = self.ask(cell, answers).await.err()?;
+                let error = self.ask(&cell, answers).await.err()?;
                 let state = cell.state(self.api.fleet.freshness(), Instant::now());
                 Some(v1::MissingHost {
                     host: cell.name().to_string(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpufleet_proto::convert::std_duration;
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
 use gpufleet_transport::identity::PeerIdentity;
@@ -14,7 +15,7 @@ use crate::state::{Fleet, HostCell};
 const MAX_SIGNAL: u32 = 64;
 const MAX_REQUEST_ID: usize = 64;
 const MAX_REASON: usize = 1024;
-const MAX_WAIT: Duration = Duration::from_secs(300);
+const MAX_WAIT: Duration = Duration::from_mins(5);
 
 /// One attempt: who, on what, and how.
 pub(crate) struct Attempt {
@@ -31,12 +32,9 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// Checks the request's form, and that its host is in the inventory.
-    pub(crate) fn check(
-        request: Request<v1::FleetServiceSignalProcessRequest>,
-        fleet: &Fleet,
-    ) -> Result<Self, Status> {
+    pub(crate) fn check(request: Request<v1::FleetServiceSignalProcessRequest>, fleet: &Fleet) -> Result<Self, Status> {
         let caller = request.extensions().get::<PeerIdentity>().cloned().ok_or_else(|| {
-            Reason::AccessDenied.status("the caller has no identity", [("method", "SignalProcess")])
+            Reason::AccessDenied.status("the caller has no identity", [("method", "SignalProcess".to_owned())])
         })?;
         let source = request.remote_addr().map(|address| address.to_string()).unwrap_or_default();
         let v1::FleetServiceSignalProcessRequest { target, signal, request_id, reason, wait } = request.into_inner();
@@ -59,10 +57,12 @@ impl Attempt {
         if reason.chars().count() > MAX_REASON {
             return Err(invalid("reason", &format!("must have at most {MAX_REASON} characters")));
         }
-        let wait = match wait.map(Duration::try_from).transpose() {
-            Ok(wait) if wait.is_none_or(|wait| wait <= MAX_WAIT) => wait,
-            _ => return Err(invalid("wait", "must be from 0 to 5 minutes")),
-        };
+        let wait = wait
+            .map(|asked| {
+                let wait = std_duration(asked).filter(|wait| *wait <= MAX_WAIT);
+                wait.ok_or_else(|| invalid("wait", "must be from 0 to 5 minutes"))
+            })
+            .transpose()?;
         let table = fleet.table();
         let host = table.get(&target.host).cloned().ok_or_else(|| unknown_host(&target.host, &table))?;
         Ok(Self { caller, source, host, target, signal, request_id, reason, wait })
@@ -75,5 +75,5 @@ impl Attempt {
 }
 
 fn invalid(field: &str, problem: &str) -> Status {
-    Reason::InvalidArgument.status(format!("{field} {problem}"), [("field", field)])
+    Reason::InvalidArgument.status(format!("{field} {problem}"), [("field", field.to_owned())])
 }

@@ -86,7 +86,9 @@ impl Operators {
             None => deny("whose process it is cannot be told, and you are not an operator".into()),
             // An agent gives a user without a name as a number: no certificate's name may be taken for one.
             Some(user) if user == caller.name && !is_number(user) => Decision::Allow(Rule::OwnProcess),
-            Some(user) => deny(format!("the process belongs to `{user}`, you are `{}` and not an operator", caller.name)),
+            Some(user) => {
+                deny(format!("the process belongs to `{user}`, you are `{}` and not an operator", caller.name))
+            }
         }
     }
 }

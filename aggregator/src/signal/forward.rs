@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpufleet_proto::convert::duration;
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::agent_service_client::AgentServiceClient;
 use gpufleet_proto::v1::{self, SignalOutcome};
@@ -9,7 +10,6 @@ use tonic::{Code, Status};
 use tower::ServiceExt as _;
 
 use super::{Answer, Attempt, answer};
-use crate::query::duration;
 use crate::state::HostCell;
 
 /// How long an agent may take beyond the time it was asked to wait.
@@ -19,7 +19,12 @@ const READY_TIME: Duration = Duration::from_secs(5);
 
 pub(super) async fn send(attempt: &Attempt, cell: &HostCell) -> Answer {
     let host = cell.name();
-    let unreachable = || answer(SignalOutcome::Unreachable, format!("the connection to host `{host}` was just lost; nothing was sent to it"));
+    let unreachable = || {
+        answer(
+            SignalOutcome::Unreachable,
+            format!("the connection to host `{host}` was just lost; nothing was sent to it"),
+        )
+    };
     let Some(mut channel) = cell.channel() else { return unreachable() };
     match tokio::time::timeout(READY_TIME, channel.ready()).await {
         Ok(Ok(_)) => {}
@@ -36,8 +41,8 @@ pub(super) async fn send(attempt: &Attempt, cell: &HostCell) -> Answer {
     });
     request.set_timeout(limit);
     // From here on the request may have left this process.
-    let sent = AgentServiceClient::new(channel).signal_process(request);
-    match tokio::time::timeout(limit, sent).await {
+    let mut client = AgentServiceClient::new(channel);
+    match tokio::time::timeout(limit, client.signal_process(request)).await {
         Ok(Ok(response)) => {
             let v1::SignalProcessResponse { outcome, message, progress } = response.into_inner();
             Answer { outcome, message, progress }
@@ -79,7 +84,7 @@ mod tests {
     #[test]
     fn only_the_agents_own_refusal_is_definite() {
         let outcome = |status: Status| judge("h", &status).outcome();
-        let reason = |reason: Reason| reason.status("x", [("field", "x")]);
+        let reason = |reason: Reason| reason.status("x", [("field", "x".to_owned())]);
         assert_eq!(outcome(reason(Reason::InvalidArgument)), SignalOutcome::Failed);
         assert_eq!(outcome(reason(Reason::AccessDenied)), SignalOutcome::Denied);
         assert_eq!(outcome(Status::invalid_argument("from who knows where")), SignalOutcome::Indeterminate);

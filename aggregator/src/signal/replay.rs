@@ -18,7 +18,7 @@ use super::{Answer, Attempt, answer};
 /// Attempts remembered of one caller.
 const PLACES: usize = 4_096;
 /// How long a caller without new attempts is remembered.
-const KEEP: Duration = Duration::from_secs(24 * 3600);
+const KEEP: Duration = Duration::from_hours(24);
 /// The most callers remembered before idle ones are looked for.
 const CALLERS: usize = 10_000;
 
@@ -98,12 +98,12 @@ impl Replay {
                 return Ok(Claim::Repeated(Outcome(first.outcome.clone())));
             }
             let message = format!("request id `{}` was used for another request; choose a new one", attempt.request_id);
-            return Err(Reason::InvalidArgument.status(message, [("field", "request_id")]));
+            return Err(Reason::RequestIdReused.status(message, [("request_id", attempt.request_id.clone())]));
         }
         if caller.attempts.len() >= PLACES {
             let oldest = caller.attempts.iter().position(Remembered::has_ended).ok_or_else(|| {
                 let message = format!("{PLACES} of your signal requests are under way; wait for some to end");
-                Reason::TooManyRequests.status(message, [("retry_after_ms", "1000")])
+                Reason::TooManyRequests.status(message, [("retry_after_ms", "1000".to_owned())])
             })?;
             caller.attempts.remove(oldest);
         }

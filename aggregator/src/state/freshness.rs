@@ -9,10 +9,10 @@ use std::time::Duration;
 use gpufleet_proto::v1::ConnectionState;
 use tokio::time::Instant;
 
-use super::host::{HostRecord, Link};
+use super::host::{HostRecord, Link, interval};
 
 /// The least and the most an agent's own interval counts for, whatever it claims.
-const INTERVAL_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
+const INTERVAL_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(1));
 
 /// The rules by which a host counts as fresh.
 #[derive(Debug, Clone, Copy)]
@@ -71,22 +71,20 @@ impl Freshness {
             };
             return HostState { connection: ConnectionState::NeverSeen, since, sample_age: None, problem };
         };
-        let state = |connection, since, problem| HostState { connection, since, sample_age, problem };
+        let stands = |connection, since, problem| HostState { connection, since, sample_age, problem };
         match &record.link {
-            Link::Down { since, problem } => {
-                state(ConnectionState::Unreachable, *since, Some(Arc::clone(problem)))
-            }
-            Link::Idle { since } => state(ConnectionState::Unreachable, *since, Some("not connected yet".into())),
+            Link::Down { since, problem } => stands(ConnectionState::Unreachable, *since, Some(Arc::clone(problem))),
+            Link::Idle { since } => stands(ConnectionState::Unreachable, *since, Some("not connected yet".into())),
             Link::Up { since } => {
-                let interval = sample.interval();
+                let interval = interval(&sample.snapshot);
                 let age = now.saturating_duration_since(received);
                 let (stale, unreachable) = (self.stale_after(interval), self.unreachable_after(interval));
                 if age <= stale {
-                    state(ConnectionState::Connected, *since, None)
+                    stands(ConnectionState::Connected, *since, None)
                 } else if age <= unreachable {
-                    state(ConnectionState::Stale, received + stale, Some(silence(stale)))
+                    stands(ConnectionState::Stale, received + stale, Some(silence(stale)))
                 } else {
-                    state(ConnectionState::Unreachable, received + unreachable, Some(silence(unreachable)))
+                    stands(ConnectionState::Unreachable, received + unreachable, Some(silence(unreachable)))
                 }
             }
         }
@@ -136,8 +134,8 @@ mod tests {
     #[test]
     fn an_agent_cannot_claim_an_endless_interval() {
         let rules = Freshness::default();
-        assert_eq!(rules.stale_after(Duration::MAX), Duration::from_secs(180));
-        assert_eq!(rules.unreachable_after(Duration::MAX), Duration::from_secs(240));
+        assert_eq!(rules.stale_after(Duration::MAX), Duration::from_mins(3));
+        assert_eq!(rules.unreachable_after(Duration::MAX), Duration::from_mins(4));
         assert_eq!(rules.unreachable_after(SECOND), Duration::from_secs(20));
     }
 }

@@ -92,11 +92,9 @@ impl Changed {
     }
 }
 
-impl Sample {
-    /// Time between two samples, as the agent states it.
-    pub(crate) fn interval(&self) -> Duration {
-        Duration::from_millis(self.snapshot.host.sample_interval_ms.into())
-    }
+/// Time between two samples, as the agent states it.
+pub(crate) fn interval(snapshot: &HostSnapshot) -> Duration {
+    Duration::from_millis(snapshot.host.sample_interval_ms.into())
 }
 
 impl HostCell {
@@ -199,6 +197,11 @@ impl HostWriter {
         &self.cell
     }
 
+    /// The rules by which the host counts as fresh.
+    pub(crate) fn rules(&self) -> &Freshness {
+        &self.rules
+    }
+
     /// Lets others call the agent over the connection.
     pub(crate) fn connected(&self, channel: Channel) {
         self.cell.channel.store(Some(Arc::new(channel)));
@@ -215,7 +218,10 @@ impl HostWriter {
             Link::Idle { .. } | Link::Up { .. } => Instant::now(),
         };
         let link = Link::Down { since, problem: problem.into() };
-        self.publish(HostRecord { link, sample: record.sample.clone() }, Changed { host: true, devices: false, processes: false });
+        self.publish(
+            HostRecord { link, sample: record.sample.clone() },
+            Changed { host: true, devices: false, processes: false },
+        );
     }
 
     /// Takes a complete first state of a new stream.
@@ -232,7 +238,8 @@ impl HostWriter {
         let now = self.received_now();
         let record = self.cell.record.load();
         let sample = Sample { snapshot, generation: self.generation };
-        let gap = before.is_none_or(|at| now.saturating_duration_since(at) > self.rules.stale_after(sample.interval()));
+        let gap = before
+            .is_none_or(|at| now.saturating_duration_since(at) > self.rules.stale_after(interval(&sample.snapshot)));
         let recovered = gap || !matches!(record.link, Link::Up { .. });
         let link = if recovered { Link::Up { since: now } } else { record.link.clone() };
         let changed = Changed { host: changed.host || recovered, ..changed };

@@ -68,16 +68,12 @@ impl MarkBlock {
 }
 
 impl Slot {
-    /// Slot `index`; adds its block when it is the first of it.
+    /// Slot `index`; adds blocks as far as it needs them.
     pub(crate) fn nth(index: usize, blocks: &mut Vec<Arc<MarkBlock>>) -> Self {
-        let block = match blocks.get(index / BLOCK_SLOTS) {
-            Some(block) => Arc::clone(block),
-            None => {
-                let block = Arc::new(MarkBlock::new());
-                blocks.push(Arc::clone(&block));
-                block
-            }
-        };
+        while blocks.len() <= index / BLOCK_SLOTS {
+            blocks.push(Arc::new(MarkBlock::new()));
+        }
+        let block = blocks.get(index / BLOCK_SLOTS).map_or_else(|| Arc::new(MarkBlock::new()), Arc::clone);
         Self { index, block }
     }
 

@@ -47,7 +47,11 @@ fn difference<K: Ord + Copy, V, C>(
 }
 
 /// What to send of the devices: changes, and whether any device is selected.
-pub(super) fn device_changes(filter: &Filter, before: Before<'_>, after: &HostSnapshot) -> (Vec<v1::DeviceChanges>, bool) {
+pub(super) fn device_changes(
+    filter: &Filter,
+    before: Before<'_>,
+    after: &HostSnapshot,
+) -> (Vec<v1::DeviceChanges>, bool) {
     let before = state(before);
     let selected_before = |device: &Device| before.is_some_and(|state| filter.selects_device(state, device));
     let selected_after = |device: &Device| filter.selects_device(after, device);
@@ -86,7 +90,7 @@ pub(super) fn process_changes(
     );
     let mut parts = process_parts(found.upserts.iter().map(v1::ProcessChange::from).collect());
     if !found.removed.is_empty() {
-        let removed = found.removed.iter().map(v1::ProcessIdentity::from).collect();
+        let removed = found.removed.into_iter().map(v1::ProcessIdentity::from).collect();
         put_first(&mut parts, |part| part.removed = removed);
     }
     (parts, found.selected > 0)

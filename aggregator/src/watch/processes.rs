@@ -1,11 +1,12 @@
 //! The processes on the fleet's devices.
 
+use gpufleet_proto::convert::timestamp;
 use gpufleet_proto::v1;
 use prost::Message as _;
 
 use super::difference::process_changes;
 use super::{Before, Visit, Watched};
-use crate::query::{Filter, timestamp};
+use crate::query::Filter;
 use crate::state::marks::Aspect;
 use crate::state::{HostCell, HostRecord};
 
