@@ -5,10 +5,12 @@
 //! runs on an OS thread of its own, which may block; a watchdog speaks for it while it hangs. A simulated backend has
 //! no thread: it computes a round inside [`Worker::tick_now`].
 
+mod nvml;
 pub mod options;
 pub mod sample;
 pub mod signal;
 pub mod sim;
+pub mod vendor;
 pub mod worker;
 
 pub use options::{BackendChoice, BackendOptions, ParseChoiceError};
