@@ -1,1 +1,2 @@
 //! Skeleton.
+pub mod health;

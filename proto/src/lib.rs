@@ -1,5 +1,9 @@
 //! The contract `gpufleet.v1`: generated messages and services, and their conversion to and from the domain model.
 
+pub mod convert;
+pub mod health_socket;
+pub mod status;
+
 /// Generated from `proto/gpufleet/v1`.
 #[allow(missing_docs, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated code")]
 pub mod v1 {

@@ -5,6 +5,7 @@
 //! runs on an OS thread of its own, which may block; a watchdog speaks for it while it hangs. A simulated backend has
 //! no thread: it computes a round inside [`Worker::tick_now`].
 
+pub mod kernel_log;
 mod nvml;
 pub mod options;
 pub mod sample;

@@ -4,9 +4,11 @@
 //! them into a [`HostSnapshot`], the wire carries a [`HostDelta`], and the aggregator and `gpuctl` rebuild the same
 //! snapshot from it. Invariant: `a.apply(&HostDelta::between(&a, &b))` equals `b`.
 
+pub mod clock_events;
 pub mod command;
 pub mod device;
 pub mod fields;
+pub mod health;
 pub mod human;
 pub mod process;
 pub mod reading;

@@ -1,0 +1,177 @@
+//! Deltas ⇄ messages, and snapshots in chunks.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use gpufleet_model::{
+    DeviceChange, DeviceInfo, DeviceKey, DeviceUse, Host, HostDelta, ProcessChange, ProcessIdentity, ProcessInfo,
+};
+use prost::Message as _;
+
+use super::device::{status_from_wire, status_to_wire};
+use super::process::{state_from_wire, state_to_wire};
+use super::{DecodeError, required_time, timestamp};
+use crate::v1;
+
+/// The size a snapshot's messages are kept below, by their encoded data.
+pub const MAX_CHUNK_BYTES: usize = 256 * 1024;
+
+/// The position that stands in a message.
+pub fn position(phase: v1::WatchPhase, sequence: u64, sampled_at: SystemTime, coalesced: u64) -> v1::WatchPosition {
+    v1::WatchPosition { phase: phase.into(), sequence, sampled_at: Some(timestamp(sampled_at)), coalesced }
+}
+
+impl From<&DeviceChange> for v1::DeviceChange {
+    fn from(change: &DeviceChange) -> Self {
+        let status = change.status.map_or(v1::DeviceStatus::Unspecified, status_to_wire);
+        Self {
+            key: change.key.0,
+            info: change.info.as_deref().map(Into::into),
+            status: status.into(),
+            readings: change.readings.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl TryFrom<v1::DeviceChange> for DeviceChange {
+    type Error = DecodeError;
+
+    fn try_from(wire: v1::DeviceChange) -> Result<Self, DecodeError> {
+        Ok(Self {
+            key: DeviceKey(wire.key),
+            info: wire.info.map(DeviceInfo::try_from).transpose()?.map(Arc::new),
+            status: status_from_wire(wire.status),
+            readings: wire.readings.as_ref().map(Into::into),
+        })
+    }
+}
+
+impl From<&ProcessChange> for v1::ProcessChange {
+    fn from(change: &ProcessChange) -> Self {
+        let state = change.state.map_or(v1::ProcessState::Unspecified, state_to_wire);
+        let uses = change.uses.as_ref();
+        Self {
+            identity: Some(change.identity.into()),
+            info: change.info.as_deref().map(Into::into),
+            state: state.into(),
+            readings: change.readings.as_ref().map(Into::into),
+            device_uses: uses.map(|uses| v1::DeviceUses { uses: uses.iter().map(Into::into).collect() }),
+        }
+    }
+}
+
+impl TryFrom<v1::ProcessChange> for ProcessChange {
+    type Error = DecodeError;
+
+    fn try_from(wire: v1::ProcessChange) -> Result<Self, DecodeError> {
+        Ok(Self {
+            identity: wire.identity.ok_or(DecodeError::Missing("identity"))?.into(),
+            info: wire.info.map(|info| Arc::new(ProcessInfo::from(info))),
+            state: state_from_wire(wire.state),
+            readings: wire.readings.as_ref().map(Into::into),
+            uses: wire.device_uses.map(|uses| uses.uses.into_iter().map(DeviceUse::from).collect()),
+        })
+    }
+}
+
+/// The device part of a delta; `None` when nothing happened.
+pub fn encode_devices(delta: &HostDelta) -> Option<v1::DeviceChanges> {
+    let happened = !delta.devices.is_empty() || !delta.removed_devices.is_empty();
+    happened.then(|| v1::DeviceChanges {
+        upserts: delta.devices.iter().map(Into::into).collect(),
+        removed_keys: delta.removed_devices.iter().map(|key| key.0).collect(),
+    })
+}
+
+/// Device changes and the keys of removed devices.
+///
+/// # Errors
+/// When a device cannot be understood.
+pub fn decode_devices(wire: v1::DeviceChanges) -> Result<(Vec<DeviceChange>, Vec<DeviceKey>), DecodeError> {
+    let changes = wire.upserts.into_iter().map(DeviceChange::try_from).collect::<Result<_, _>>()?;
+    Ok((changes, wire.removed_keys.into_iter().map(DeviceKey).collect()))
+}
+
+/// The process part of a delta; `None` when nothing happened.
+pub fn encode_processes(delta: &HostDelta) -> Option<v1::ProcessChanges> {
+    let happened = !delta.processes.is_empty() || !delta.removed_processes.is_empty();
+    happened.then(|| v1::ProcessChanges {
+        upserts: delta.processes.iter().map(Into::into).collect(),
+        removed: delta.removed_processes.iter().map(|identity| (*identity).into()).collect(),
+    })
+}
+
+/// Process changes and the identities of removed processes.
+///
+/// # Errors
+/// When a process cannot be understood.
+pub fn decode_processes(wire: v1::ProcessChanges) -> Result<(Vec<ProcessChange>, Vec<ProcessIdentity>), DecodeError> {
+    let changes = wire.upserts.into_iter().map(ProcessChange::try_from).collect::<Result<_, _>>()?;
+    Ok((changes, wire.removed.into_iter().map(Into::into).collect()))
+}
+
+/// One message of `WatchHost`.
+pub fn encode_host_response(delta: &HostDelta, phase: v1::WatchPhase, coalesced: u64) -> v1::WatchHostResponse {
+    v1::WatchHostResponse {
+        position: Some(position(phase, delta.sequence, delta.sampled_at, coalesced)),
+        host: delta.host.as_deref().map(Into::into),
+        devices: encode_devices(delta),
+        processes: encode_processes(delta),
+        health: Vec::new(),
+    }
+}
+
+/// The delta in one message of `WatchHost`.
+///
+/// # Errors
+/// When a part cannot be understood.
+pub fn decode_host_response(wire: v1::WatchHostResponse) -> Result<HostDelta, DecodeError> {
+    let position = wire.position.ok_or(DecodeError::Missing("position"))?;
+    let (devices, removed_devices) = wire.devices.map(decode_devices).transpose()?.unwrap_or_default();
+    let (processes, removed_processes) = wire.processes.map(decode_processes).transpose()?.unwrap_or_default();
+    Ok(HostDelta {
+        sequence: position.sequence,
+        sampled_at: required_time(position.sampled_at, "sampled_at")?,
+        host: wire.host.map(Host::try_from).transpose()?.map(Arc::new),
+        devices,
+        removed_devices,
+        processes,
+        removed_processes,
+    })
+}
+
+/// Splits a full delta into deltas whose messages stay below [`MAX_CHUNK_BYTES`]. Applied in order they give the same
+/// snapshot. Devices come before the processes that use them.
+pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
+    let part = |host, devices, processes| HostDelta {
+        sequence: full.sequence,
+        sampled_at: full.sampled_at,
+        host,
+        devices,
+        removed_devices: Vec::new(),
+        processes,
+        removed_processes: Vec::new(),
+    };
+    let mut chunks = vec![part(full.host, Vec::new(), Vec::new())];
+    let mut size = 0;
+    let mut place = |chunks: &mut Vec<HostDelta>, length: usize| {
+        if size > 0 && size + length > MAX_CHUNK_BYTES {
+            chunks.push(part(None, Vec::new(), Vec::new()));
+            size = 0;
+        }
+        size += length;
+    };
+    for device in full.devices {
+        place(&mut chunks, v1::DeviceChange::from(&device).encoded_len());
+        if let Some(last) = chunks.last_mut() {
+            last.devices.push(device);
+        }
+    }
+    for process in full.processes {
+        place(&mut chunks, v1::ProcessChange::from(&process).encoded_len());
+        if let Some(last) = chunks.last_mut() {
+            last.processes.push(process);
+        }
+    }
+    chunks
+}
