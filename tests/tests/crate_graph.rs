@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpufleet-embed", &["gpufleet-agent", "gpufleet-aggregator", "gpufleet-model", "gpufleet-transport"]),
     ("gpuctl", &["gpufleet-embed", "gpufleet-model", "gpufleet-proto", "gpufleet-transport"]),
     ("gpufleet-fake-nvml", &[]),
-    ("gpufleet-tests", &["gpufleet-model", "gpufleet-proto", "gpufleet-transport"]),
+    ("gpufleet-tests", &["gpufleet-fake-nvml", "gpufleet-model", "gpufleet-proto", "gpufleet-transport"]),
 ];
 
 /// Libraries that only the named crates may use directly.

@@ -1,0 +1,409 @@
+//! NVIDIA devices, through NVML.
+//!
+//! The library is found at run time. A session lasts from `nvmlInit` to `nvmlShutdown`; devices outlive sessions: each
+//! is known by its UUID, stays listed as lost while the driver does not give it, and goes on when it is back. All of
+//! it runs on the worker's thread, except the wait for XID events. Invariant: a reading that was not read in this
+//! session is never carried over from an earlier one.
+
+mod errors;
+mod events;
+mod facts;
+mod ffi;
+mod presence;
+mod processes;
+mod readings;
+mod session;
+mod slot;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use gpufleet_model::{Backend, BackendStatus, DeviceInfo, DeviceReadings, DeviceStatus, Unknown};
+
+use crate::options::BackendOptions;
+use crate::sample::{DeviceSample, PidUse};
+use crate::vendor::{Backoff, Round, VendorLibrary};
+use errors::Trouble;
+use events::{InDriver, Xids};
+use ffi::ProcessList;
+use processes::ProcessLists;
+use readings::{Reader, SLOW_GROUPS, demand_has_room};
+use session::Session;
+use slot::{Slot, UtilizationCall};
+
+const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
+const PCI_DEVICES: &str = "/sys/bus/pci/devices";
+const PROC_DRIVER: &str = "/proc/driver/nvidia";
+/// A session is restarted for the sake of lost devices this many times more rarely than a library that is absent.
+const LOST_PATIENCE: u32 = 10;
+
+/// NVML, present or not.
+#[derive(Debug)]
+pub(crate) struct NvmlLibrary {
+    library: Option<PathBuf>,
+    quiet_when_absent: bool,
+    deadline: Duration,
+    slow_interval: Duration,
+    session: Option<Session>,
+    slots: Vec<Slot>,
+    start_backoff: Backoff,
+    lost_backoff: Backoff,
+    /// The session has become useless and must be started anew.
+    broken: bool,
+    /// Instances of some device are not what they were.
+    rescan: bool,
+    looked_at: Option<Instant>,
+    problem: Option<String>,
+    xids: Arc<Xids>,
+    in_driver: Arc<InDriver>,
+}
+
+impl NvmlLibrary {
+    /// Nothing is loaded yet. `quiet_when_absent`: a host without NVIDIA hardware is no problem.
+    pub(crate) fn new(options: &BackendOptions, quiet_when_absent: bool) -> Self {
+        let BackendOptions { retry_at_least, retry_at_most, .. } = *options;
+        Self {
+            library: options.nvml_library.clone(),
+            quiet_when_absent,
+            deadline: options.deadline,
+            slow_interval: options.slow_interval,
+            session: None,
+            slots: Vec::new(),
+            start_backoff: Backoff::new(retry_at_least, retry_at_most),
+            lost_backoff: Backoff::new(retry_at_least, retry_at_most * LOST_PATIENCE),
+            broken: false,
+            rescan: false,
+            looked_at: None,
+            problem: None,
+            xids: Arc::default(),
+            in_driver: Arc::default(),
+        }
+    }
+
+    fn library_path(&self) -> &Path {
+        self.library.as_deref().unwrap_or(Path::new(DEFAULT_LIBRARY))
+    }
+
+    /// Starts a session, if it is time to try.
+    fn start(&mut self, round: &Round<'_>) {
+        if !self.start_backoff.is_due(round.now) {
+            return;
+        }
+        // Whatever comes of it, the next try is not before the wait is over, unless the session proves good.
+        self.start_backoff.failed(round.now);
+        match Session::open(self.library_path(), round.meter) {
+            Ok(mut session) => {
+                tracing::info!(driver = session.versions.driver_version, "NVML session started");
+                session.driver_view = self.driver_view();
+                self.broken = false;
+                self.looked_at = Some(round.now);
+                self.session = Some(session);
+                self.list(round);
+                self.watch_events();
+            }
+            Err(error) => {
+                let quiet = self.quiet_when_absent
+                    && self.library.is_none()
+                    && self.slots.is_empty()
+                    && errors::is_absence(&error)
+                    && !presence::has_nvidia_gpu(Path::new(PCI_DEVICES));
+                let problem = (!quiet).then(|| errors::start_problem(&error, &self.library_path().to_string_lossy()));
+                self.tell(problem);
+            }
+        }
+    }
+
+    /// Ends the session, unless its event thread still waits in the driver: then the next round tries again.
+    fn end(&mut self) -> bool {
+        let Some(session) = &mut self.session else { return true };
+        if let Some(events) = &session.events {
+            events.stop();
+            if !events.has_ended() {
+                return false;
+            }
+        }
+        self.session = None;
+        self.slots.iter_mut().for_each(Slot::detach);
+        true
+    }
+
+    /// Lists the devices of the session and matches them with those known before.
+    fn list(&mut self, round: &Round<'_>) {
+        let Some(session) = &mut self.session else { return };
+        let listing = session.list(round.meter);
+        for slot in &mut self.slots {
+            slot.detach();
+        }
+        // An instance that is not there any more was taken away on purpose; a physical device never is, as far as one
+        // can tell.
+        self.slots
+            .retain(|slot| !slot.is_instance() || listing.found.iter().any(|found| found.info.uuid == slot.info.uuid));
+        for found in listing.found {
+            match self.slots.iter_mut().find(|slot| slot.info.uuid == found.info.uuid) {
+                Some(slot) => slot.renew(found),
+                None => self.slots.push(found),
+            }
+        }
+        self.slots.sort_by_key(|slot| {
+            (slot.info.index, slot.info.mig.as_ref().map(|mig| (mig.gpu_instance_id, mig.compute_instance_id)))
+        });
+        self.rescan = false;
+        // The events of the new set are waited for once the old thread, if any, has ended.
+        session.events_outdated = true;
+        // A device that is lost already is told by its status.
+        let problem = listing.failed.iter().find(|(index, _)| self.slots.iter().all(|s| s.info.index != *index));
+        let problem = problem.map(|(index, error)| {
+            format!(
+                "device with index `{index}` cannot be opened: {error}. Look into the kernel log for `NVRM`; it is \
+                 tried again from time to time"
+            )
+        });
+        self.lost_backoff_after_listing(!listing.failed.is_empty(), round.now);
+        self.tell(problem);
+    }
+
+    fn lost_backoff_after_listing(&mut self, failed: bool, now: Instant) {
+        if failed || self.slots.iter().any(|slot| slot.handle.is_none()) {
+            self.lost_backoff.failed(now);
+        } else {
+            self.lost_backoff.succeeded();
+        }
+    }
+
+    fn watch_events(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.watch_events(&self.slots, &self.xids, &self.in_driver, self.deadline);
+        }
+    }
+
+    /// Looks whether the session still fits the hardware.
+    fn check(&mut self, round: &Round<'_>) {
+        let Some(session) = &mut self.session else { return };
+        let looked_long_ago = self.looked_at.is_none_or(|at| round.now + round.interval / 2 >= at + self.slow_interval);
+        if looked_long_ago {
+            self.looked_at = Some(round.now);
+            self.rescan |= session.instances_changed(&self.slots, round.meter);
+        }
+        match session.count_changed(round.meter) {
+            Ok(changed) => self.rescan |= changed,
+            Err(_) => self.broken = true,
+        }
+        if looked_long_ago {
+            let view = self.driver_view();
+            if self.session.as_ref().is_some_and(|session| session.driver_view != view) {
+                tracing::info!("the NVIDIA driver or its list of GPUs has changed; starting NVML anew");
+                self.broken = true;
+            }
+        }
+        let any_lost = self.slots.iter().any(|slot| slot.lost || slot.handle.is_none());
+        if any_lost && self.lost_backoff.is_due(round.now) {
+            self.lost_backoff.failed(round.now);
+            self.broken = true;
+        }
+        if self.broken {
+            return;
+        }
+        self.start_backoff.succeeded();
+        if self.rescan {
+            self.list(round);
+        }
+        let Some(session) = &mut self.session else { return };
+        if session.events_are_due() {
+            self.watch_events();
+        }
+    }
+
+    /// With a library of its own there is nothing to see under `/proc`.
+    fn driver_view(&self) -> Option<String> {
+        if self.library.is_some() { None } else { presence::driver_view(Path::new(PROC_DRIVER)) }
+    }
+
+    fn tell(&mut self, problem: Option<String>) {
+        if self.problem != problem {
+            match &problem {
+                Some(problem) => tracing::warn!(problem, "NVML"),
+                None if self.problem.is_some() => tracing::info!("NVML works again"),
+                None => {}
+            }
+            self.problem = problem;
+        }
+    }
+
+    fn read_slot(&mut self, position: usize, round: &Round<'_>) -> Option<DeviceSample> {
+        let hanging = self.session.as_ref().is_some_and(|session| session.events_hang(self.deadline));
+        let slot = self.slots.get_mut(position)?;
+        let (Some(session), Some(handle)) = (&self.session, slot.handle) else {
+            return Some(lost(slot));
+        };
+        let reader = Reader::new(&session.nvml, handle, round.meter);
+        read_tiers(&reader, slot, round, self.slow_interval);
+        let uses = read_uses(&reader, slot, round);
+        if !slot.is_instance() {
+            let xid = self.xids.newest(&slot.info.uuid);
+            slot.readings.last_xid = if hanging && xid.is_err() { Err(Unknown::Timeout) } else { xid };
+        }
+        let was_lost = std::mem::take(&mut slot.lost);
+        match reader.trouble() {
+            Trouble::None => {
+                if was_lost {
+                    tracing::info!(uuid = slot.info.uuid, "the device is back");
+                }
+            }
+            Trouble::StaleHandle if slot.is_instance() => self.rescan = true,
+            Trouble::StaleHandle | Trouble::Session => self.broken = true,
+            Trouble::DeviceLost => {
+                if !was_lost {
+                    tracing::warn!(uuid = slot.info.uuid, "the device is lost");
+                    self.lost_backoff.failed(round.now);
+                }
+                slot.lost = true;
+                slot.readings = DeviceReadings::unknown(Unknown::NotYet);
+                slot.schedule.start_over();
+                return Some(lost(slot));
+            }
+        }
+        Some(DeviceSample {
+            info: Arc::clone(&slot.info),
+            status: DeviceStatus::Ok,
+            readings: slot.readings.clone(),
+            uses,
+        })
+    }
+}
+
+impl VendorLibrary for NvmlLibrary {
+    fn backend(&self) -> Backend {
+        Backend::Nvml
+    }
+
+    fn begin(&mut self, round: &Round<'_>) {
+        self.in_driver.enter();
+        if self.broken && self.end() {
+            self.broken = false;
+        }
+        if self.session.is_none() {
+            self.start(round);
+        } else if !self.broken {
+            self.check(round);
+        } else if self.session.as_ref().is_some_and(|session| session.events_hang(self.deadline)) {
+            self.tell(Some(String::from(
+                "NVML must be started anew, but the wait for its events does not return from the driver. If it stays \
+                 so, look into the kernel log and restart the host",
+            )));
+        }
+        self.in_driver.leave();
+    }
+
+    fn devices(&self) -> Vec<Arc<DeviceInfo>> {
+        self.slots.iter().map(|slot| Arc::clone(&slot.info)).collect()
+    }
+
+    fn read(&mut self, position: usize, round: &Round<'_>) -> Option<DeviceSample> {
+        self.in_driver.enter();
+        let sample = self.read_slot(position, round);
+        self.in_driver.leave();
+        sample
+    }
+
+    fn status(&self) -> BackendStatus {
+        let mut status = match &self.session {
+            Some(session) => session.versions.clone(),
+            None => session::no_versions(),
+        };
+        status.problem.clone_from(&self.problem);
+        status
+    }
+
+    fn close(&mut self) {
+        // An event thread that still waits keeps its share of the library until it returns.
+        if let Some(events) = self.session.as_ref().and_then(|session| session.events.as_ref()) {
+            events.stop();
+        }
+        self.session = None;
+        self.slots.iter_mut().for_each(Slot::detach);
+        self.start_backoff.failed(Instant::now());
+    }
+}
+
+fn lost(slot: &Slot) -> DeviceSample {
+    DeviceSample {
+        info: Arc::clone(&slot.info),
+        status: DeviceStatus::Lost,
+        readings: DeviceReadings::unknown(Unknown::Lost),
+        uses: Err(Unknown::Lost),
+    }
+}
+
+fn read_tiers(reader: &Reader<'_>, slot: &mut Slot, round: &Round<'_>, slow_interval: Duration) {
+    if slot.is_instance() {
+        // What is not read below is not there on an instance.
+        let (total, used) = (slot.readings.bar1_total_bytes, slot.readings.bar1_used_bytes);
+        slot.readings = DeviceReadings::unknown(Unknown::NotSupported);
+        (slot.readings.bar1_total_bytes, slot.readings.bar1_used_bytes) = (total, used);
+        reader.read_instance_tick(&mut slot.readings);
+    } else {
+        reader.read_tick(&mut slot.readings);
+    }
+    for group in 0..SLOW_GROUPS {
+        if slot.schedule.take(group, round.now, round.interval, slow_interval) {
+            if slot.is_instance() {
+                reader.read_instance_slow(group, &mut slot.readings);
+            } else {
+                reader.read_slow(group, &mut slot.fan_count, &mut slot.readings);
+            }
+        }
+    }
+    if slot.is_instance() {
+        return;
+    }
+    if !round.demand {
+        slot.demand_read_at = None;
+        slot.readings.pcie_tx_bytes_per_second = Err(Unknown::NotYet);
+        slot.readings.pcie_rx_bytes_per_second = Err(Unknown::NotYet);
+    } else if demand_has_room(round.now, round.interval)
+        || slot.demand_read_at.is_none_or(|at| at.elapsed() > round.interval * 3)
+    {
+        reader.read_demand(&mut slot.readings);
+        slot.demand_read_at = Some(Instant::now());
+    }
+}
+
+fn read_uses(reader: &Reader<'_>, slot: &mut Slot, round: &Round<'_>) -> Result<Vec<PidUse>, Unknown> {
+    if slot.has_instances {
+        return Ok(Vec::new());
+    }
+    let capacity = slot.list_capacity;
+    let list = |which| {
+        reader
+            .call(|_, nvml, handle| ffi::processes(nvml, handle, which, capacity))
+            .map_err(|error| errors::unknown(&error))
+    };
+    let lists = ProcessLists {
+        compute: list(ProcessList::Compute),
+        graphics: list(ProcessList::Graphics),
+        mps: list(ProcessList::Mps),
+    };
+    let mut uses = lists.merge(slot.readings.memory_total_bytes)?;
+    slot.list_capacity = capacity.max(uses.len() + 8);
+    if uses.is_empty() || slot.is_instance() {
+        return Ok(uses);
+    }
+    let since = slot.window.since(round.now, SystemTime::now(), round.interval);
+    let capacity = slot.list_capacity.max(32);
+    let mut answer = Err(nvml_wrapper::error::NvmlError::NotSupported);
+    if slot.utilization_call == UtilizationCall::Newer {
+        answer = reader.call(|_, nvml, handle| ffi::processes_utilization(nvml, handle, since, capacity));
+        if answer.as_ref().is_err_and(|error| errors::unknown(error) == Unknown::NotSupported) {
+            slot.utilization_call = UtilizationCall::Older;
+        }
+    }
+    if slot.utilization_call == UtilizationCall::Older {
+        answer = reader.call(|_, nvml, handle| ffi::process_utilization(nvml, handle, since, capacity));
+    }
+    if let Ok(samples) = &answer {
+        slot.window.saw(samples, round.now);
+    }
+    processes::add_utilization(&mut uses, answer.as_deref());
+    Ok(uses)
+}

@@ -1,0 +1,78 @@
+//! Real processes to be listed and signalled.
+
+use std::fs;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, Stdio};
+
+use crate::eventually;
+
+/// A child process that runs until it is signalled. Killed and reaped when dropped.
+#[derive(Debug)]
+pub struct Workload {
+    child: Child,
+}
+
+impl Workload {
+    /// Starts one whose command line ends with `mark`.
+    pub fn start(mark: &str) -> Self {
+        Self::spawn("exec sleep 3600", mark)
+    }
+
+    /// Starts one that ignores SIGTERM.
+    pub fn stubborn(mark: &str) -> Self {
+        // The loop outlives the end of each `sleep`, which SIGTERM to the process alone does not reach.
+        let workload = Self::spawn("trap '' TERM; while :; do sleep 1 & wait $!; done", mark);
+        eventually("the stubborn process ignores SIGTERM", || {
+            let status = fs::read_to_string(format!("/proc/{}/status", workload.pid())).unwrap_or_default();
+            let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+            let signals = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+            if signals & (1 << 14) != 0 { Ok(()) } else { Err(status) }
+        });
+        workload
+    }
+
+    fn spawn(script: &str, mark: &str) -> Self {
+        let child = Command::new("sh")
+            .args(["-c", script, "sh", mark])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("sh");
+        Self { child }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Start time in clock ticks since boot, from `/proc`.
+    pub fn start_ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("the process lives");
+        let after_name = stat.rsplit(')').next().expect("a name in parentheses");
+        after_name.split_whitespace().nth(19).expect("22 fields").parse().expect("a number")
+    }
+
+    /// Whether it runs: neither exited nor a zombie.
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("waiting for a child").is_none()
+    }
+
+    /// Waits for its end and gives the signal that ended it.
+    pub fn ended_by(&mut self) -> Option<i32> {
+        eventually("the process ends", || self.child.try_wait().expect("waiting for a child").ok_or("it still runs"))
+            .signal()
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        if let (Ok(None), Some(group)) =
+            (self.child.try_wait(), rustix::process::Pid::from_raw(self.pid().cast_signed()))
+        {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
