@@ -57,6 +57,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Folder of the certificates.
     pub tls_dir: PathBuf,
+    /// How many hosts the inventory holds now.
+    pub hosts: usize,
     /// Where to tell the address listened on.
     pub ready_file: Option<PathBuf>,
     /// The aggregator's settings.
@@ -133,7 +135,7 @@ impl Config {
             value("hosts", "is required: give `--hosts FILE` or `--hosts HOST:PORT,…`, or set it in the file")
         })?;
         let inventory: InventorySource = hosts.parse()?;
-        inventory.load()?;
+        let count = inventory.load()?.len();
         let operators = raw.operators.unwrap_or_default();
         crate::signal::Operators::parse(&operators).map_err(|error| value("operators", &error.to_string()))?;
         let settings = AggregatorSettings {
@@ -145,6 +147,7 @@ impl Config {
         Ok(Self {
             listen: listen_address(raw.listen.as_deref().unwrap_or(DEFAULT_LISTEN))?,
             tls_dir: raw.tls_dir.unwrap_or_else(|| DEFAULT_TLS_DIR.into()),
+            hosts: count,
             ready_file: raw.ready_file,
             settings,
         })

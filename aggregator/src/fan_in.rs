@@ -25,14 +25,30 @@ mod host_task;
 
 /// How often silent hosts are looked for.
 const SWEEP: Duration = Duration::from_millis(250);
+/// Failures in a row after which a host counts as one that may not come back soon.
+const DOUBTFUL_AFTER: u32 = 3;
 /// Hosts swept between two chances for other tasks to run.
 const HOSTS_PER_TURN: usize = 1_024;
 
 /// What every host task shares.
 pub(crate) struct FanIn {
-    pub(crate) dialer: Dialer,
-    pub(crate) settings: FanInSettings,
-    pub(crate) connects: Semaphore,
+    dialer: Dialer,
+    settings: FanInSettings,
+    hopeful: Semaphore,
+    doubtful: Semaphore,
+}
+
+impl FanIn {
+    pub(crate) fn new(dialer: Dialer, settings: FanInSettings) -> Self {
+        let places = || Semaphore::new(settings.connects_in_flight);
+        Self { dialer, hopeful: places(), doubtful: places(), settings }
+    }
+
+    /// The places for connection attempts. Hosts that failed several times wait for their own, so that many dead hosts
+    /// do not delay one that comes back.
+    fn places(&self, failures: u32) -> &Semaphore {
+        if failures < DOUBTFUL_AFTER { &self.hopeful } else { &self.doubtful }
+    }
 }
 
 /// The tasks of the hosts.

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(2, &error.into()),
     };
-    let credentials = match Credentials::load(&config.tls_dir) {
+    let credentials = match Credentials::load_for_fleet(&config.tls_dir, config.hosts) {
         Ok(credentials) => credentials,
         Err(error) => return fail(2, &error.into()),
     };

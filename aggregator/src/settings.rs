@@ -62,7 +62,7 @@ impl Default for FanInSettings {
             stale_after_intervals: 3,
             unreachable_after: Duration::from_secs(20),
             connect_timeout: Duration::from_secs(10),
-            connects_in_flight: 256,
+            connects_in_flight: 64,
             reconnect_after: Duration::from_millis(500),
             reconnect_at_most: Duration::from_secs(10),
             message_bytes: 4 << 20,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use gpufleet_proto::FILE_DESCRIPTOR_SET;
 use gpufleet_proto::v1::fleet_service_server::FleetServiceServer;
+use gpufleet_transport::server::MAX_REQUEST_BYTES;
 use gpufleet_transport::{Credentials, DialOptions, Dialer, ServeError};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -57,7 +58,7 @@ pub struct RunningAggregator {
     stop: CancellationToken,
     server_stop: CancellationToken,
     tasks: TaskTracker,
-    server: JoinHandle<Result<(), ServeError>>,
+    server: Option<JoinHandle<Result<(), ServeError>>>,
     grace: std::time::Duration,
 }
 
@@ -102,7 +103,7 @@ impl Aggregator {
             access::table(),
             server_stop.clone(),
         );
-        let server = tokio::spawn(serve);
+        let server = Some(tokio::spawn(serve));
         Ok(RunningAggregator { local_addr, stop, server_stop, tasks, server, grace: settings.serving.grace })
     }
 }
@@ -123,12 +124,14 @@ fn start_fan_in(
 ) {
     let (sender, receiver) = watch::channel(Arc::new(inventory));
     tasks.spawn(source::follow(settings.inventory.clone(), sender, stop.clone()));
-    let options = DialOptions { connect_timeout: settings.fan_in.connect_timeout, ..DialOptions::default() };
-    let fan_in = Arc::new(FanIn {
-        dialer: Dialer::new(credentials, options),
-        connects: Semaphore::new(settings.fan_in.connects_in_flight),
-        settings: settings.fan_in.clone(),
-    });
+    let half = settings.fan_in.unreachable_after / 2;
+    let options = DialOptions {
+        timeout: settings.fan_in.connect_timeout,
+        keepalive_interval: half,
+        keepalive_timeout: half,
+        ..DialOptions::default()
+    };
+    let fan_in = Arc::new(FanIn::new(Dialer::new(credentials, options), settings.fan_in.clone()));
     tasks.spawn(fan_in::supervise(fan_in, writer, receiver, tasks.clone(), stop.clone()));
 }
 
@@ -140,7 +143,8 @@ async fn routes(api: FleetApi) -> Result<Routes, StartError> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .map_err(|error| StartError::Reflection(error.to_string()))?;
-    Ok(Routes::new(FleetServiceServer::new(api)).add_service(health_service).add_service(reflection))
+    let fleet = FleetServiceServer::new(api).max_decoding_message_size(MAX_REQUEST_BYTES);
+    Ok(Routes::new(fleet).add_service(health_service).add_service(reflection))
 }
 
 impl RunningAggregator {
@@ -154,7 +158,10 @@ impl RunningAggregator {
     /// # Errors
     /// When the server failed.
     pub async fn finished(&mut self) -> Result<(), ServeError> {
-        (&mut self.server).await.unwrap_or(Ok(()))
+        let Some(server) = &mut self.server else { return Ok(()) };
+        let ended = server.await;
+        self.server = None;
+        ended.unwrap_or(Ok(()))
     }
 
     /// Ends streams with a hint to come back, lets calls under way finish within the grace period, and stops.
@@ -165,7 +172,10 @@ impl RunningAggregator {
         let tasks = self.tasks.clone();
         let drained = async {
             tasks.wait().await;
-            self.server.await
+            match self.server {
+                Some(server) => server.await,
+                None => Ok(Ok(())),
+            }
         };
         match tokio::time::timeout(self.grace, drained).await {
             Ok(Ok(Ok(()))) => {}

@@ -22,6 +22,9 @@ use super::assembly::{Assembly, Step, Violation};
 use super::{FanIn, describe};
 use crate::state::{HostCell, HostWriter, interval, silence};
 
+/// How long a connection attempt keeps its place among those under way.
+const HOLD_PLACE: Duration = Duration::from_millis(200);
+
 /// Why a host's stream ended.
 #[derive(Debug, Error)]
 enum Ended {
@@ -47,6 +50,7 @@ pub(super) struct HostTask {
     writer: HostWriter,
     readdressed: Arc<Notify>,
     backoff: Backoff,
+    failures: u32,
     problem: Problem,
 }
 
@@ -60,7 +64,7 @@ struct Problem {
 impl HostTask {
     pub(super) fn new(fan_in: Arc<FanIn>, writer: HostWriter, readdressed: Arc<Notify>) -> Self {
         let backoff = Backoff::new(fan_in.settings.reconnect_after, fan_in.settings.reconnect_at_most);
-        Self { fan_in, writer, readdressed, backoff, problem: Problem::default() }
+        Self { fan_in, writer, readdressed, backoff, failures: 0, problem: Problem::default() }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
@@ -72,11 +76,12 @@ impl HostTask {
                 ended = self.session() => ended,
             };
             self.writer.down(&ended.to_string());
+            self.failures = self.failures.saturating_add(1);
             let pause = if matches!(ended, Ended::Readdressed) {
                 self.backoff.reset();
                 Duration::ZERO
             } else {
-                self.backoff.next_delay()
+                self.backoff.next_wait()
             };
             self.problem.report(self.writer.cell(), &ended, pause);
             tokio::select! {
@@ -99,20 +104,30 @@ impl HostTask {
     }
 
     async fn connect(&self) -> Result<(Channel, Streaming<v1::WatchHostResponse>), Ended> {
-        let cell = self.writer.cell();
         let settings = &self.fan_in.settings;
-        let channel = {
-            // Never closed; without a place the host would be dialled all the same.
-            let _place = self.fan_in.connects.acquire().await.ok();
-            let expected = ExpectedPeer::Agent(cell.name().to_string());
-            self.fan_in.dialer.connect(&cell.entry().address, expected).await?
-        };
+        let channel = self.dial().await?;
         let mut client = AgentServiceClient::new(channel.clone()).max_decoding_message_size(settings.message_bytes);
         let opened = client.watch_host(v1::WatchHostRequest { min_interval: None });
         match tokio::time::timeout(settings.unreachable_after, opened).await {
             Ok(opened) => Ok((channel, opened.map_err(Ended::Broken)?.into_inner())),
             Err(_) => Err(Ended::Silent(silence(settings.unreachable_after))),
         }
+    }
+
+    /// Dials once there is a place for it. The place is given back after a while: who is slow to answer is not using
+    /// our processor, and must not keep others from connecting.
+    async fn dial(&self) -> Result<Channel, ConnectError> {
+        let cell = self.writer.cell();
+        let expected = ExpectedPeer::Agent(cell.name().to_string());
+        let address = cell.entry().address.clone();
+        // Never closed; without a place the host would be dialled all the same.
+        let place = self.fan_in.places(self.failures).acquire().await.ok();
+        let mut dialled = pin!(self.fan_in.dialer.connect(&address, &expected));
+        tokio::select! {
+            dialled = &mut dialled => return dialled,
+            () = tokio::time::sleep(HOLD_PLACE) => drop(place),
+        }
+        dialled.await
     }
 
     /// Follows a stream until it ends or falls silent.
@@ -162,6 +177,7 @@ impl HostTask {
         self.writer.connected(channel.clone());
         self.writer.begin(snapshot);
         self.backoff.reset();
+        self.failures = 0;
         self.problem = Problem::default();
         info!(host = %self.writer.cell().name(), devices, processes, "host connected");
     }

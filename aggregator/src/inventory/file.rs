@@ -100,7 +100,7 @@ mod tests {
             message("[[hosts]]\nname = \"a\"\nadress = \"b\"\n"),
             "hosts.toml:3: unknown field `adress`, expected one of `name`, `address`, `labels`"
         );
-        assert!(message("[[hosts]]\nname = \"a\nx").starts_with("hosts.toml:2: "));
+        assert_eq!(message("[[hosts]]\nname a\n"), "hosts.toml:2: key with no value, expected `=`");
         assert_eq!(
             message("\n[[hosts]]\nname = \"a\"\naddress = \"b:99999\"\n"),
             "hosts.toml:3: port `99999` of `b` is not a number from 1 to 65535"

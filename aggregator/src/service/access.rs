@@ -1,4 +1,5 @@
-//! Who may call what. A method that is not listed is refused to everyone.
+//! Who may call what. A method that is not listed is refused to everyone; gRPC health and reflection are open to every
+//! authenticated peer.
 
 use gpufleet_transport::{AccessTable, identity::Role};
 
@@ -22,8 +23,5 @@ pub(crate) fn table() -> AccessTable {
         ("/gpufleet.v1.FleetService/ListAuditEvents", VIEWERS),
         ("/gpufleet.v1.FleetService/GetUsage", VIEWERS),
         ("/gpufleet.v1.FleetService/SignalProcess", ACTORS),
-        ("/grpc.health.v1.Health/Check", VIEWERS),
-        ("/grpc.health.v1.Health/Watch", VIEWERS),
-        ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", VIEWERS),
     ])
 }

@@ -1,12 +1,13 @@
 //! A checked request to signal a process.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gpufleet_proto::convert::std_duration;
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
-use gpufleet_transport::identity::PeerIdentity;
+use gpufleet_transport::{Peer, PeerIdentity, peer};
 use tonic::{Request, Status};
 
 use crate::query::unknown_host;
@@ -19,9 +20,9 @@ const MAX_WAIT: Duration = Duration::from_mins(5);
 
 /// One attempt: who, on what, and how.
 pub(crate) struct Attempt {
-    pub(crate) caller: PeerIdentity,
+    pub(crate) caller: Arc<PeerIdentity>,
     /// Where the caller connected from.
-    pub(crate) source: String,
+    pub(crate) source: SocketAddr,
     pub(crate) host: Arc<HostCell>,
     pub(crate) target: v1::ProcessTarget,
     pub(crate) signal: u32,
@@ -33,10 +34,7 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// Checks the request's form, and that its host is in the inventory.
     pub(crate) fn check(request: Request<v1::FleetServiceSignalProcessRequest>, fleet: &Fleet) -> Result<Self, Status> {
-        let caller = request.extensions().get::<PeerIdentity>().cloned().ok_or_else(|| {
-            Reason::AccessDenied.status("the caller has no identity", [("method", "SignalProcess".to_owned())])
-        })?;
-        let source = request.remote_addr().map(|address| address.to_string()).unwrap_or_default();
+        let Peer { identity: caller, address: source } = peer(&request)?.clone();
         let v1::FleetServiceSignalProcessRequest { target, signal, request_id, reason, wait } = request.into_inner();
         let target = target.ok_or_else(|| invalid("target", "is required"))?;
         if target.pid == 0 || i32::try_from(target.pid).is_err() {

@@ -98,7 +98,7 @@ impl Stage {
                     self.last.insert(name, snapshot);
                 }
             }
-            Event::Change { host, what, which } => self.change(name(host), *what, which),
+            Event::Change { host, what, which } => self.change(name(host), *what, *which),
             Event::Down { host } => {
                 if let Some(writer) = self.hosts.get_mut(name(host)) {
                     writer.down("cut");
@@ -118,7 +118,7 @@ impl Stage {
     }
 
     /// Changes a host as fan-in does: what does not change stays shared.
-    fn change(&mut self, name: &'static str, what: u8, which: &Index) {
+    fn change(&mut self, name: &'static str, what: u8, which: Index) {
         let (Some(writer), Some(before)) = (self.hosts.get_mut(name), self.last.get_mut(name)) else { return };
         let mut after = before.clone();
         after.sequence += 1;
@@ -133,7 +133,7 @@ impl Stage {
     }
 }
 
-fn mutate(snapshot: &mut HostSnapshot, what: u8, which: &Index) {
+fn mutate(snapshot: &mut HostSnapshot, what: u8, which: Index) {
     let name = snapshot.host.name.clone();
     let device = pick(&snapshot.devices, which);
     let process = pick(&snapshot.processes, which);
@@ -165,7 +165,7 @@ fn mutate(snapshot: &mut HostSnapshot, what: u8, which: &Index) {
     }
 }
 
-fn pick<K: Copy, V>(map: &BTreeMap<K, V>, which: &Index) -> Option<K> {
+fn pick<K: Copy, V>(map: &BTreeMap<K, V>, which: Index) -> Option<K> {
     (!map.is_empty()).then(|| map.keys().nth(which.index(map.len())).copied()).flatten()
 }
 
@@ -332,7 +332,7 @@ async fn follow<M: Mirror>(filter: v1::FleetFilter, events: Vec<Event>) {
         }
     }
     // Long enough for every host to be as stale as it will ever be.
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     read(&mut stream, &mut mirror).await;
     mirror.check(&stage.fleet, &filter);
     stop.cancel();
