@@ -49,14 +49,23 @@ pub(crate) struct NvmlLibrary {
     slots: Vec<Slot>,
     start_backoff: Backoff,
     lost_backoff: Backoff,
-    /// The session has become useless and must be started anew.
-    broken: bool,
-    /// Instances of some device are not what they were.
-    rescan: bool,
+    needs: Need,
+    /// A device that the driver counts could not be opened.
+    unopened: bool,
     looked_at: Option<Instant>,
     problem: Option<String>,
     xids: Arc<Xids>,
     in_driver: Arc<InDriver>,
+}
+
+/// What the next round has to do about the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    Nothing,
+    /// List the devices anew.
+    List,
+    /// End the session, which has become useless, and start another.
+    Restart,
 }
 
 impl NvmlLibrary {
@@ -72,8 +81,8 @@ impl NvmlLibrary {
             slots: Vec::new(),
             start_backoff: Backoff::new(retry_at_least, retry_at_most),
             lost_backoff: Backoff::new(retry_at_least, retry_at_most * LOST_PATIENCE),
-            broken: false,
-            rescan: false,
+            needs: Need::Nothing,
+            unopened: false,
             looked_at: None,
             problem: None,
             xids: Arc::default(),
@@ -96,7 +105,7 @@ impl NvmlLibrary {
             Ok(mut session) => {
                 tracing::info!(driver = session.versions.driver_version, "NVML session started");
                 session.driver_view = self.driver_view();
-                self.broken = false;
+                self.needs = Need::Nothing;
                 self.looked_at = Some(round.now);
                 self.session = Some(session);
                 self.list(round);
@@ -148,7 +157,7 @@ impl NvmlLibrary {
         self.slots.sort_by_key(|slot| {
             (slot.info.index, slot.info.mig.as_ref().map(|mig| (mig.gpu_instance_id, mig.compute_instance_id)))
         });
-        self.rescan = false;
+        self.needs = Need::Nothing;
         // The events of the new set are waited for once the old thread, if any, has ended.
         session.events_outdated = true;
         // A device that is lost already is told by its status.
@@ -159,16 +168,17 @@ impl NvmlLibrary {
                  tried again from time to time"
             )
         });
-        self.lost_backoff_after_listing(!listing.failed.is_empty(), round.now);
-        self.tell(problem);
-    }
-
-    fn lost_backoff_after_listing(&mut self, failed: bool, now: Instant) {
-        if failed || self.slots.iter().any(|slot| slot.handle.is_none()) {
-            self.lost_backoff.failed(now);
+        self.unopened = !listing.failed.is_empty();
+        if self.misses_devices() {
+            self.lost_backoff.failed(round.now);
         } else {
             self.lost_backoff.succeeded();
         }
+        self.tell(problem);
+    }
+
+    fn misses_devices(&self) -> bool {
+        self.unopened || self.slots.iter().any(|slot| slot.lost || slot.handle.is_none())
     }
 
     fn watch_events(&mut self) {
@@ -183,29 +193,31 @@ impl NvmlLibrary {
         let looked_long_ago = self.looked_at.is_none_or(|at| round.now + round.interval / 2 >= at + self.slow_interval);
         if looked_long_ago {
             self.looked_at = Some(round.now);
-            self.rescan |= session.instances_changed(&self.slots, round.meter);
+            if session.instances_changed(&self.slots, round.meter) {
+                self.needs = self.needs.max(Need::List);
+            }
         }
         match session.count_changed(round.meter) {
-            Ok(changed) => self.rescan |= changed,
-            Err(_) => self.broken = true,
+            Ok(false) => {}
+            Ok(true) => self.needs = self.needs.max(Need::List),
+            Err(_) => self.needs = Need::Restart,
         }
         if looked_long_ago {
             let view = self.driver_view();
             if self.session.as_ref().is_some_and(|session| session.driver_view != view) {
                 tracing::info!("the NVIDIA driver or its list of GPUs has changed; starting NVML anew");
-                self.broken = true;
+                self.needs = Need::Restart;
             }
         }
-        let any_lost = self.slots.iter().any(|slot| slot.lost || slot.handle.is_none());
-        if any_lost && self.lost_backoff.is_due(round.now) {
+        if self.misses_devices() && self.lost_backoff.is_due(round.now) {
             self.lost_backoff.failed(round.now);
-            self.broken = true;
+            self.needs = Need::Restart;
         }
-        if self.broken {
+        if self.needs == Need::Restart {
             return;
         }
         self.start_backoff.succeeded();
-        if self.rescan {
+        if self.needs == Need::List {
             self.list(round);
         }
         let Some(session) = &mut self.session else { return };
@@ -233,7 +245,7 @@ impl NvmlLibrary {
     fn read_slot(&mut self, position: usize, round: &Round<'_>) -> Option<DeviceSample> {
         let hanging = self.session.as_ref().is_some_and(|session| session.events_hang(self.deadline));
         let slot = self.slots.get_mut(position)?;
-        let (Some(session), Some(handle)) = (&self.session, slot.handle) else {
+        let (Some(session), Some(handle)) = (&mut self.session, slot.handle) else {
             return Some(lost(slot));
         };
         let reader = Reader::new(&session.nvml, handle, round.meter);
@@ -243,23 +255,27 @@ impl NvmlLibrary {
             let xid = self.xids.newest(&slot.info.uuid);
             slot.readings.last_xid = if hanging && xid.is_err() { Err(Unknown::Timeout) } else { xid };
         }
-        let was_lost = std::mem::take(&mut slot.lost);
-        match reader.trouble() {
-            Trouble::None => {
-                if was_lost {
-                    tracing::info!(uuid = slot.info.uuid, "the device is back");
-                }
+        let trouble = reader.trouble();
+        let was_lost = std::mem::replace(&mut slot.lost, trouble == Trouble::DeviceLost);
+        let name = slot.info.uuid.as_str();
+        match trouble {
+            Trouble::None if was_lost => {
+                tracing::info!(device = name, "the device is back");
+                session.events_outdated = true;
             }
-            Trouble::StaleHandle if slot.is_instance() => self.rescan = true,
-            Trouble::StaleHandle | Trouble::Session => self.broken = true,
+            Trouble::None => {}
+            Trouble::StaleHandle if slot.is_instance() => self.needs = self.needs.max(Need::List),
+            Trouble::StaleHandle | Trouble::Session => self.needs = Need::Restart,
             Trouble::DeviceLost => {
                 if !was_lost {
-                    tracing::warn!(uuid = slot.info.uuid, "the device is lost");
+                    tracing::warn!(device = name, "the device is lost");
                     self.lost_backoff.failed(round.now);
+                    // An instance may only have been taken away.
+                    if slot.is_instance() {
+                        self.needs = self.needs.max(Need::List);
+                    }
                 }
-                slot.lost = true;
-                slot.readings = DeviceReadings::unknown(Unknown::NotYet);
-                slot.schedule.start_over();
+                slot.forget();
                 return Some(lost(slot));
             }
         }
@@ -279,12 +295,12 @@ impl VendorLibrary for NvmlLibrary {
 
     fn begin(&mut self, round: &Round<'_>) {
         self.in_driver.enter();
-        if self.broken && self.end() {
-            self.broken = false;
+        if self.needs == Need::Restart && self.end() {
+            self.needs = Need::Nothing;
         }
         if self.session.is_none() {
             self.start(round);
-        } else if !self.broken {
+        } else if self.needs < Need::Restart {
             self.check(round);
         } else if self.session.as_ref().is_some_and(|session| session.events_hang(self.deadline)) {
             self.tell(Some(String::from(

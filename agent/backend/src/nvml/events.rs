@@ -136,13 +136,15 @@ struct Waiter {
 impl Waiter {
     fn run(mut self, nvml: &Nvml) {
         while !self.stopped() {
-            let Some(set) = self.register(nvml) else { break };
+            let Some(set) = self.register(nvml) else {
+                self.xids.lock().watched.clear();
+                return;
+            };
             self.wait_on(&set);
             self.waiting.enter();
             drop(set);
             self.waiting.leave();
         }
-        self.xids.lock().watched.clear();
     }
 
     fn stopped(&self) -> bool {
