@@ -14,23 +14,23 @@ mod processes;
 mod readings;
 mod session;
 mod slot;
+mod turn;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use gpufleet_model::{Backend, BackendStatus, DeviceInfo, DeviceReadings, DeviceStatus, Unknown};
+use gpufleet_model::{Backend, BackendStatus, DeviceInfo, DeviceStatus, Unknown};
 
 use crate::options::BackendOptions;
-use crate::sample::{DeviceSample, PidUse};
+use crate::sample::DeviceSample;
 use crate::vendor::{Backoff, Round, VendorLibrary};
 use errors::Trouble;
 use events::{InDriver, Xids};
-use ffi::ProcessList;
-use processes::ProcessLists;
-use readings::{Reader, SLOW_GROUPS, demand_has_room};
+use readings::Reader;
 use session::Session;
-use slot::{Slot, UtilizationCall};
+use slot::Slot;
+use turn::{lost, read_tiers, read_uses};
 
 const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
@@ -49,14 +49,23 @@ pub(crate) struct NvmlLibrary {
     slots: Vec<Slot>,
     start_backoff: Backoff,
     lost_backoff: Backoff,
-    /// The session has become useless and must be started anew.
-    broken: bool,
-    /// Instances of some device are not what they were.
-    rescan: bool,
+    needs: Need,
+    /// A device that the driver counts could not be opened.
+    unopened: bool,
     looked_at: Option<Instant>,
     problem: Option<String>,
     xids: Arc<Xids>,
     in_driver: Arc<InDriver>,
+}
+
+/// What the next round has to do about the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    Nothing,
+    /// List the devices anew.
+    List,
+    /// End the session, which has become useless, and start another.
+    Restart,
 }
 
 impl NvmlLibrary {
@@ -72,8 +81,8 @@ impl NvmlLibrary {
             slots: Vec::new(),
             start_backoff: Backoff::new(retry_at_least, retry_at_most),
             lost_backoff: Backoff::new(retry_at_least, retry_at_most * LOST_PATIENCE),
-            broken: false,
-            rescan: false,
+            needs: Need::Nothing,
+            unopened: false,
             looked_at: None,
             problem: None,
             xids: Arc::default(),
@@ -96,7 +105,7 @@ impl NvmlLibrary {
             Ok(mut session) => {
                 tracing::info!(driver = session.versions.driver_version, "NVML session started");
                 session.driver_view = self.driver_view();
-                self.broken = false;
+                self.needs = Need::Nothing;
                 self.looked_at = Some(round.now);
                 self.session = Some(session);
                 self.list(round);
@@ -148,7 +157,7 @@ impl NvmlLibrary {
         self.slots.sort_by_key(|slot| {
             (slot.info.index, slot.info.mig.as_ref().map(|mig| (mig.gpu_instance_id, mig.compute_instance_id)))
         });
-        self.rescan = false;
+        self.needs = Need::Nothing;
         // The events of the new set are waited for once the old thread, if any, has ended.
         session.events_outdated = true;
         // A device that is lost already is told by its status.
@@ -159,16 +168,17 @@ impl NvmlLibrary {
                  tried again from time to time"
             )
         });
-        self.lost_backoff_after_listing(!listing.failed.is_empty(), round.now);
-        self.tell(problem);
-    }
-
-    fn lost_backoff_after_listing(&mut self, failed: bool, now: Instant) {
-        if failed || self.slots.iter().any(|slot| slot.handle.is_none()) {
-            self.lost_backoff.failed(now);
+        self.unopened = !listing.failed.is_empty();
+        if self.misses_devices() {
+            self.lost_backoff.failed(round.now);
         } else {
             self.lost_backoff.succeeded();
         }
+        self.tell(problem);
+    }
+
+    fn misses_devices(&self) -> bool {
+        self.unopened || self.slots.iter().any(|slot| slot.lost || slot.handle.is_none())
     }
 
     fn watch_events(&mut self) {
@@ -183,29 +193,31 @@ impl NvmlLibrary {
         let looked_long_ago = self.looked_at.is_none_or(|at| round.now + round.interval / 2 >= at + self.slow_interval);
         if looked_long_ago {
             self.looked_at = Some(round.now);
-            self.rescan |= session.instances_changed(&self.slots, round.meter);
+            if session.instances_changed(&self.slots, round.meter) {
+                self.needs = self.needs.max(Need::List);
+            }
         }
         match session.count_changed(round.meter) {
-            Ok(changed) => self.rescan |= changed,
-            Err(_) => self.broken = true,
+            Ok(false) => {}
+            Ok(true) => self.needs = self.needs.max(Need::List),
+            Err(_) => self.needs = Need::Restart,
         }
         if looked_long_ago {
             let view = self.driver_view();
             if self.session.as_ref().is_some_and(|session| session.driver_view != view) {
                 tracing::info!("the NVIDIA driver or its list of GPUs has changed; starting NVML anew");
-                self.broken = true;
+                self.needs = Need::Restart;
             }
         }
-        let any_lost = self.slots.iter().any(|slot| slot.lost || slot.handle.is_none());
-        if any_lost && self.lost_backoff.is_due(round.now) {
+        if self.misses_devices() && self.lost_backoff.is_due(round.now) {
             self.lost_backoff.failed(round.now);
-            self.broken = true;
+            self.needs = Need::Restart;
         }
-        if self.broken {
+        if self.needs == Need::Restart {
             return;
         }
         self.start_backoff.succeeded();
-        if self.rescan {
+        if self.needs == Need::List {
             self.list(round);
         }
         let Some(session) = &mut self.session else { return };
@@ -233,7 +245,7 @@ impl NvmlLibrary {
     fn read_slot(&mut self, position: usize, round: &Round<'_>) -> Option<DeviceSample> {
         let hanging = self.session.as_ref().is_some_and(|session| session.events_hang(self.deadline));
         let slot = self.slots.get_mut(position)?;
-        let (Some(session), Some(handle)) = (&self.session, slot.handle) else {
+        let (Some(session), Some(handle)) = (&mut self.session, slot.handle) else {
             return Some(lost(slot));
         };
         let reader = Reader::new(&session.nvml, handle, round.meter);
@@ -243,23 +255,27 @@ impl NvmlLibrary {
             let xid = self.xids.newest(&slot.info.uuid);
             slot.readings.last_xid = if hanging && xid.is_err() { Err(Unknown::Timeout) } else { xid };
         }
-        let was_lost = std::mem::take(&mut slot.lost);
-        match reader.trouble() {
-            Trouble::None => {
-                if was_lost {
-                    tracing::info!(uuid = slot.info.uuid, "the device is back");
-                }
+        let trouble = reader.trouble();
+        let was_lost = std::mem::replace(&mut slot.lost, trouble == Trouble::DeviceLost);
+        let name = slot.info.uuid.as_str();
+        match trouble {
+            Trouble::None if was_lost => {
+                tracing::info!(device = name, "the device is back");
+                session.events_outdated = true;
             }
-            Trouble::StaleHandle if slot.is_instance() => self.rescan = true,
-            Trouble::StaleHandle | Trouble::Session => self.broken = true,
+            Trouble::None => {}
+            Trouble::StaleHandle if slot.is_instance() => self.needs = self.needs.max(Need::List),
+            Trouble::StaleHandle | Trouble::Session => self.needs = Need::Restart,
             Trouble::DeviceLost => {
                 if !was_lost {
-                    tracing::warn!(uuid = slot.info.uuid, "the device is lost");
+                    tracing::warn!(device = name, "the device is lost");
                     self.lost_backoff.failed(round.now);
+                    // An instance may only have been taken away.
+                    if slot.is_instance() {
+                        self.needs = self.needs.max(Need::List);
+                    }
                 }
-                slot.lost = true;
-                slot.readings = DeviceReadings::unknown(Unknown::NotYet);
-                slot.schedule.start_over();
+                slot.forget();
                 return Some(lost(slot));
             }
         }
@@ -279,12 +295,12 @@ impl VendorLibrary for NvmlLibrary {
 
     fn begin(&mut self, round: &Round<'_>) {
         self.in_driver.enter();
-        if self.broken && self.end() {
-            self.broken = false;
+        if self.needs == Need::Restart && self.end() {
+            self.needs = Need::Nothing;
         }
         if self.session.is_none() {
             self.start(round);
-        } else if !self.broken {
+        } else if self.needs < Need::Restart {
             self.check(round);
         } else if self.session.as_ref().is_some_and(|session| session.events_hang(self.deadline)) {
             self.tell(Some(String::from(
@@ -324,86 +340,4 @@ impl VendorLibrary for NvmlLibrary {
         self.slots.iter_mut().for_each(Slot::detach);
         self.start_backoff.failed(Instant::now());
     }
-}
-
-fn lost(slot: &Slot) -> DeviceSample {
-    DeviceSample {
-        info: Arc::clone(&slot.info),
-        status: DeviceStatus::Lost,
-        readings: DeviceReadings::unknown(Unknown::Lost),
-        uses: Err(Unknown::Lost),
-    }
-}
-
-fn read_tiers(reader: &Reader<'_>, slot: &mut Slot, round: &Round<'_>, slow_interval: Duration) {
-    if slot.is_instance() {
-        // What is not read below is not there on an instance.
-        let (total, used) = (slot.readings.bar1_total_bytes, slot.readings.bar1_used_bytes);
-        slot.readings = DeviceReadings::unknown(Unknown::NotSupported);
-        (slot.readings.bar1_total_bytes, slot.readings.bar1_used_bytes) = (total, used);
-        reader.read_instance_tick(&mut slot.readings);
-    } else {
-        reader.read_tick(&mut slot.readings);
-    }
-    for group in 0..SLOW_GROUPS {
-        if slot.schedule.take(group, round.now, round.interval, slow_interval) {
-            if slot.is_instance() {
-                reader.read_instance_slow(group, &mut slot.readings);
-            } else {
-                reader.read_slow(group, &mut slot.fan_count, &mut slot.readings);
-            }
-        }
-    }
-    if slot.is_instance() {
-        return;
-    }
-    if !round.demand {
-        slot.demand_read_at = None;
-        slot.readings.pcie_tx_bytes_per_second = Err(Unknown::NotYet);
-        slot.readings.pcie_rx_bytes_per_second = Err(Unknown::NotYet);
-    } else if demand_has_room(round.now, round.interval)
-        || slot.demand_read_at.is_none_or(|at| at.elapsed() > round.interval * 3)
-    {
-        reader.read_demand(&mut slot.readings);
-        slot.demand_read_at = Some(Instant::now());
-    }
-}
-
-fn read_uses(reader: &Reader<'_>, slot: &mut Slot, round: &Round<'_>) -> Result<Vec<PidUse>, Unknown> {
-    if slot.has_instances {
-        return Ok(Vec::new());
-    }
-    let capacity = slot.list_capacity;
-    let list = |which| {
-        reader
-            .call(|_, nvml, handle| ffi::processes(nvml, handle, which, capacity))
-            .map_err(|error| errors::unknown(&error))
-    };
-    let lists = ProcessLists {
-        compute: list(ProcessList::Compute),
-        graphics: list(ProcessList::Graphics),
-        mps: list(ProcessList::Mps),
-    };
-    let mut uses = lists.merge(slot.readings.memory_total_bytes)?;
-    slot.list_capacity = capacity.max(uses.len() + 8);
-    if uses.is_empty() || slot.is_instance() {
-        return Ok(uses);
-    }
-    let since = slot.window.since(round.now, SystemTime::now(), round.interval);
-    let capacity = slot.list_capacity.max(32);
-    let mut answer = Err(nvml_wrapper::error::NvmlError::NotSupported);
-    if slot.utilization_call == UtilizationCall::Newer {
-        answer = reader.call(|_, nvml, handle| ffi::processes_utilization(nvml, handle, since, capacity));
-        if answer.as_ref().is_err_and(|error| errors::unknown(error) == Unknown::NotSupported) {
-            slot.utilization_call = UtilizationCall::Older;
-        }
-    }
-    if slot.utilization_call == UtilizationCall::Older {
-        answer = reader.call(|_, nvml, handle| ffi::process_utilization(nvml, handle, since, capacity));
-    }
-    if let Ok(samples) = &answer {
-        slot.window.saw(samples, round.now);
-    }
-    processes::add_utilization(&mut uses, answer.as_deref());
-    Ok(uses)
 }

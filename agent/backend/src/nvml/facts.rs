@@ -10,8 +10,7 @@ use super::readings::Reader;
 
 /// Static facts of the physical device with this index. Each that the driver does not give is left out.
 pub(crate) fn physical(reader: &Reader<'_>, index: u32) -> DeviceInfo {
-    let pci_bus_id =
-        fact(reader, |device| device.pci_info().map(|pci| pci.bus_id.to_uppercase())).filter(|id| !id.is_empty());
+    let pci_bus_id = fact(reader, Device::pci_info).and_then(|pci| bus_id(&pci.bus_id));
     let uuid = fact(reader, Device::uuid).filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| match &pci_bus_id {
         Some(bus_id) => format!("pci:{bus_id}"),
         None => format!("index:{index}"),
@@ -49,6 +48,12 @@ pub(crate) fn instance(reader: &Reader<'_>, parent: &DeviceInfo) -> Option<Devic
     })
 }
 
+/// A bus id as `DDDDDDDD:BB:DD.F`; older drivers write four digits of the domain.
+fn bus_id(text: &str) -> Option<String> {
+    let (domain, rest) = text.split_once(':')?;
+    Some(format!("{domain:0>8}:{rest}").to_uppercase())
+}
+
 fn limits(reader: &Reader<'_>) -> DeviceLimits {
     let threshold = |which| {
         let degrees = fact(reader, |device| device.temperature_threshold(which))?;
@@ -77,4 +82,16 @@ fn limits(reader: &Reader<'_>) -> DeviceLimits {
 
 fn fact<'a, T>(reader: &Reader<'a>, call: impl FnOnce(&Device<'a>) -> Result<T, NvmlError>) -> Option<T> {
     reader.call(|device, _, _| call(device)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bus_ids_have_eight_digits_of_domain_in_upper_case() {
+        assert_eq!(bus_id("0000:1a:00.0").as_deref(), Some("00000000:1A:00.0"));
+        assert_eq!(bus_id("00000001:CA:00.0").as_deref(), Some("00000001:CA:00.0"));
+        assert_eq!(bus_id(""), None);
+    }
 }

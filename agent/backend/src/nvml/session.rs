@@ -10,6 +10,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{cuda_driver_version_major, cuda_driver_version_minor};
 use nvml_wrapper_sys::bindings::NVML_DEVICE_MIG_ENABLE;
 
+use super::errors::Trouble;
 use super::events::{EventThread, InDriver, Watched, Xids};
 use super::facts;
 use super::ffi::{self, Handle};
@@ -73,6 +74,11 @@ impl Session {
             };
             let reader = Reader::new(&nvml, handle, meter);
             let info = facts::physical(&reader, index);
+            if reader.trouble() >= Trouble::DeviceLost {
+                // Half of its facts would make it look like another device.
+                listing.failed.push((index, NvmlError::GpuLost));
+                continue;
+            }
             let instances = instances(&nvml, handle, meter);
             let position = index as usize;
             let mut slot = Slot::new(info, handle, position, self.count as usize);

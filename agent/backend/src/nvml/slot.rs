@@ -114,10 +114,16 @@ impl Slot {
         *self = Self { info, ..found };
     }
 
+    /// Forgets what was read: it is not to be carried over a loss.
+    pub(crate) fn forget(&mut self) {
+        self.readings = DeviceReadings::unknown(Unknown::NotYet);
+        self.schedule.start_over();
+    }
+
     /// Forgets the handle: its session has ended, or the driver no longer lists the device.
     pub(crate) fn detach(&mut self) {
         self.handle = None;
-        self.readings = DeviceReadings::unknown(Unknown::Lost);
+        self.forget();
     }
 }
 

@@ -102,10 +102,7 @@ impl VendorLibrary for ScriptedLibrary {
     fn begin(&mut self, round: &Round<'_>) {
         round.meter.call(|| self.script.call(Subject::Library));
         let (count, panic) = self.script.get(|state| (state.devices, state.panic));
-        self.script.set(|state| {
-            state.panic = false;
-            state.demand = round.demand;
-        });
+        self.script.set(|state| state.demand = round.demand);
         assert!(!panic, "scripted");
         self.devices = (0..count).map(|index| Arc::new(info(index))).collect();
     }
@@ -255,21 +252,14 @@ fn a_device_that_is_always_late_does_not_keep_the_others_from_being_read() {
 fn a_round_that_panics_is_told_and_the_backend_goes_on() {
     let (script, worker) = start(1);
     wait_for(&worker, "one device", all_answer(1));
-    let mut newer = worker.subscribe();
-    newer.borrow_and_update();
     script.set(|state| state.panic = true);
-    let until = Instant::now() + PATIENCE;
-    loop {
-        assert!(Instant::now() < until, "no sample tells of the panic");
-        let sample = newer.borrow_and_update().clone();
-        if sample.status.problem.as_deref().is_some_and(|problem| problem.starts_with("internal error")) {
-            assert_eq!(sample.devices[0].readings.temperature_celsius, Err(Unknown::Failed));
-            break;
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
+    let sample = wait_for(&worker, "a word about the panic", |sample| {
+        sample.status.problem.as_deref().is_some_and(|problem| problem.starts_with("internal error"))
+    });
+    assert_eq!(sample.devices[0].readings.temperature_celsius, Err(Unknown::Failed));
+    script.set(|state| state.panic = false);
     wait_for(&worker, "the device back", all_answer(1));
-    assert_eq!(script.get(|state| state.closed), 1);
+    assert!(script.get(|state| state.closed) >= 1);
 }
 
 #[test]
