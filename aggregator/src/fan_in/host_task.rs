@@ -67,18 +67,11 @@ impl HostTask {
         Self { fan_in, writer, readdressed, backoff, failures: 0, problem: Problem::default() }
     }
 
-    /// Keeps the host's state current until told to stop.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        tokio::select! {
-            () = stop.cancelled() => self.writer.disconnected(),
-            never = self.keep_connected() => match never {},
-        }
-    }
-
-    async fn keep_connected(&mut self) -> Infallible {
         let readdressed = Arc::clone(&self.readdressed);
         loop {
             let ended = tokio::select! {
+                () = stop.cancelled() => return,
                 () = readdressed.notified() => Ended::Readdressed,
                 ended = self.session() => ended,
             };
@@ -92,6 +85,7 @@ impl HostTask {
             };
             self.problem.report(self.writer.cell(), &ended, pause);
             tokio::select! {
+                () = stop.cancelled() => return,
                 () = readdressed.notified() => self.backoff.reset(),
                 () = tokio::time::sleep(pause) => {}
             }
