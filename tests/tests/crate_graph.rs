@@ -1,5 +1,7 @@
 //! The crates may depend on one another only along the flow of data.
 
+#![allow(clippy::expect_used, reason = "a test stops where it fails")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};

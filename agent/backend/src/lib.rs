@@ -6,10 +6,12 @@
 //! no thread: it computes a round inside [`Worker::tick_now`].
 
 pub mod kernel_log;
+mod nvml;
 pub mod options;
 pub mod sample;
 pub mod signal;
 pub mod sim;
+pub mod vendor;
 pub mod worker;
 
 pub use options::{BackendChoice, BackendOptions, ParseChoiceError};
