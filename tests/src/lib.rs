@@ -13,8 +13,13 @@
 )]
 
 mod artifacts;
+mod dial;
 mod driver;
+pub mod json;
+mod pki;
 mod program;
+mod sandbox;
+pub mod terminal;
 mod wait;
 mod workload;
 
@@ -22,6 +27,9 @@ pub use artifacts::{binary, fake_nvml_folder, fake_nvml_library};
 pub use driver::Driver;
 pub use gpufleet_fake_nvml::Code;
 pub use gpufleet_fake_nvml::scenario;
-pub use program::{Program, ProgramBuilder};
+pub use gpufleet_transport::Role;
+pub use pki::Certificates;
+pub use program::{Finished, Program, ProgramBuilder};
+pub use sandbox::{AGGREGATOR, Agent, Fleet, OPERATOR, Sandbox};
 pub use wait::{DEADLINE, eventually, eventually_within, never_within};
 pub use workload::Workload;

@@ -63,7 +63,7 @@ impl ProgramBuilder {
     }
 
     /// A command without our own settings in its environment.
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(binary(&self.program));
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("GPUFLEET_") || name.starts_with("GPUCTL_")) {
@@ -83,6 +83,13 @@ impl ProgramBuilder {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
+    }
+
+    /// Starts the program with its output on a pipe, for a test that reads it as it comes.
+    pub fn spawn_piped(&self) -> Child {
+        let mut command = self.command();
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().unwrap_or_else(|e| panic!("cannot start `{}`: {e}", self.program))
     }
 
     /// Starts the program; its output goes to its log.
@@ -116,6 +123,7 @@ impl Finished {
     }
 
     /// Fails unless the exit code is this one.
+    #[allow(clippy::return_self_not_must_use, reason = "often the check is all that is wanted")]
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
         assert_eq!(self.code(), code, "exit code\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);

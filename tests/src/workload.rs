@@ -31,6 +31,21 @@ impl Workload {
         workload
     }
 
+    /// Starts one under a pid that was used before, or `None` where the machine does not let us choose.
+    ///
+    /// The kernel gives the next free pid after the last one; that one can be set with enough rights. Another process may
+    /// take it first, so this tries until it succeeds.
+    pub fn start_as(pid: u32, mark: &str) -> Option<Self> {
+        for _ in 0..500 {
+            fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
+            let workload = Self::start(mark);
+            if workload.pid() == pid {
+                return Some(workload);
+            }
+        }
+        None
+    }
+
     fn spawn(script: &str, mark: &str) -> Self {
         let child = Command::new("sh")
             .args(["-c", script, "sh", mark])

@@ -14,23 +14,24 @@ mod processes;
 mod readings;
 mod session;
 mod slot;
+mod turn;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use gpufleet_model::{Backend, BackendStatus, DeviceInfo, DeviceReadings, DeviceStatus, Unknown};
+use gpufleet_model::{Backend, BackendStatus, DeviceInfo, DeviceStatus, Unknown};
+use nvml_wrapper::error::NvmlError;
 
 use crate::options::BackendOptions;
-use crate::sample::{DeviceSample, PidUse};
+use crate::sample::DeviceSample;
 use crate::vendor::{Backoff, Round, VendorLibrary};
 use errors::Trouble;
 use events::{InDriver, Xids};
-use ffi::ProcessList;
-use processes::ProcessLists;
-use readings::{Reader, SLOW_GROUPS, demand_has_room};
+use readings::Reader;
 use session::Session;
-use slot::{Slot, UtilizationCall};
+use slot::Slot;
+use turn::{lost, read_tiers, read_uses};
 
 const DEFAULT_LIBRARY: &str = "libnvidia-ml.so.1";
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
@@ -112,15 +113,20 @@ impl NvmlLibrary {
                 self.watch_events();
             }
             Err(error) => {
-                let quiet = self.quiet_when_absent
-                    && self.library.is_none()
-                    && self.slots.is_empty()
-                    && errors::is_absence(&error)
-                    && !presence::has_nvidia_gpu(Path::new(PCI_DEVICES));
+                let quiet = self.is_quiet_about(&error, Path::new(PCI_DEVICES));
                 let problem = (!quiet).then(|| errors::start_problem(&error, &self.library_path().to_string_lossy()));
                 self.tell(problem);
             }
         }
+    }
+
+    /// True when the error says no more than that this host has no NVIDIA hardware, and nobody asked for any.
+    fn is_quiet_about(&self, error: &NvmlError, pci_devices: &Path) -> bool {
+        self.quiet_when_absent
+            && self.library.is_none()
+            && self.slots.is_empty()
+            && errors::is_absence(error)
+            && !presence::has_nvidia_gpu(pci_devices)
     }
 
     /// Ends the session, unless its event thread still waits in the driver: then the next round tries again.
@@ -342,84 +348,19 @@ impl VendorLibrary for NvmlLibrary {
     }
 }
 
-fn lost(slot: &Slot) -> DeviceSample {
-    DeviceSample {
-        info: Arc::clone(&slot.info),
-        status: DeviceStatus::Lost,
-        readings: DeviceReadings::unknown(Unknown::Lost),
-        uses: Err(Unknown::Lost),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn read_tiers(reader: &Reader<'_>, slot: &mut Slot, round: &Round<'_>, slow_interval: Duration) {
-    if slot.is_instance() {
-        // What is not read below is not there on an instance.
-        let (total, used) = (slot.readings.bar1_total_bytes, slot.readings.bar1_used_bytes);
-        slot.readings = DeviceReadings::unknown(Unknown::NotSupported);
-        (slot.readings.bar1_total_bytes, slot.readings.bar1_used_bytes) = (total, used);
-        reader.read_instance_tick(&mut slot.readings);
-    } else {
-        reader.read_tick(&mut slot.readings);
+    #[test]
+    fn a_host_without_hardware_is_no_problem_unless_nvml_was_asked_for() {
+        let empty = tempfile::tempdir().unwrap();
+        let options = BackendOptions::default();
+        let quiet = |library: &NvmlLibrary, error: NvmlError| library.is_quiet_about(&error, empty.path());
+        assert!(quiet(&NvmlLibrary::new(&options, true), NvmlError::DriverNotLoaded));
+        assert!(!quiet(&NvmlLibrary::new(&options, true), NvmlError::LibRmVersionMismatch));
+        assert!(!quiet(&NvmlLibrary::new(&options, false), NvmlError::DriverNotLoaded));
+        let named = BackendOptions { nvml_library: Some(PathBuf::from("/opt/driver/libnvidia-ml.so.1")), ..options };
+        assert!(!quiet(&NvmlLibrary::new(&named, true), NvmlError::DriverNotLoaded));
     }
-    for group in 0..SLOW_GROUPS {
-        if slot.schedule.take(group, round.now, round.interval, slow_interval) {
-            if slot.is_instance() {
-                reader.read_instance_slow(group, &mut slot.readings);
-            } else {
-                reader.read_slow(group, &mut slot.fan_count, &mut slot.readings);
-            }
-        }
-    }
-    if slot.is_instance() {
-        return;
-    }
-    if !round.demand {
-        slot.demand_read_at = None;
-        slot.readings.pcie_tx_bytes_per_second = Err(Unknown::NotYet);
-        slot.readings.pcie_rx_bytes_per_second = Err(Unknown::NotYet);
-    } else if demand_has_room(round.now, round.interval)
-        || slot.demand_read_at.is_none_or(|at| at.elapsed() > round.interval * 3)
-    {
-        reader.read_demand(&mut slot.readings);
-        slot.demand_read_at = Some(Instant::now());
-    }
-}
-
-fn read_uses(reader: &Reader<'_>, slot: &mut Slot, round: &Round<'_>) -> Result<Vec<PidUse>, Unknown> {
-    if slot.has_instances {
-        return Ok(Vec::new());
-    }
-    let capacity = slot.list_capacity;
-    let list = |which| {
-        reader
-            .call(|_, nvml, handle| ffi::processes(nvml, handle, which, capacity))
-            .map_err(|error| errors::unknown(&error))
-    };
-    let lists = ProcessLists {
-        compute: list(ProcessList::Compute),
-        graphics: list(ProcessList::Graphics),
-        mps: list(ProcessList::Mps),
-    };
-    let mut uses = lists.merge(slot.readings.memory_total_bytes)?;
-    slot.list_capacity = capacity.max(uses.len() + 8);
-    if uses.is_empty() || slot.is_instance() {
-        return Ok(uses);
-    }
-    let since = slot.window.since(round.now, SystemTime::now(), round.interval);
-    let capacity = slot.list_capacity.max(32);
-    let mut answer = Err(nvml_wrapper::error::NvmlError::NotSupported);
-    if slot.utilization_call == UtilizationCall::Newer {
-        answer = reader.call(|_, nvml, handle| ffi::processes_utilization(nvml, handle, since, capacity));
-        if answer.as_ref().is_err_and(|error| errors::unknown(error) == Unknown::NotSupported) {
-            slot.utilization_call = UtilizationCall::Older;
-        }
-    }
-    if slot.utilization_call == UtilizationCall::Older {
-        answer = reader.call(|_, nvml, handle| ffi::process_utilization(nvml, handle, since, capacity));
-    }
-    if let Ok(samples) = &answer {
-        slot.window.saw(samples, round.now);
-    }
-    processes::add_utilization(&mut uses, answer.as_deref());
-    Ok(uses)
 }

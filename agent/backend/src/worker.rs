@@ -25,6 +25,9 @@ use crate::vendor::VendorLibrary;
 use thread::{BackendThread, Control};
 use watchdog::Gate;
 
+/// The shortest interval and deadline, so that no setting can make a thread spin.
+const SHORTEST: Duration = Duration::from_millis(5);
+
 /// One backend at work. Dropping it ends its threads as soon as the driver lets them.
 #[derive(Debug)]
 pub struct Worker {
@@ -78,6 +81,7 @@ impl Worker {
         options: BackendOptions,
         interval: Duration,
     ) -> Result<Self, SpawnError> {
+        let interval = interval.max(SHORTEST);
         let backend = library.backend();
         let newest = first_sample(backend);
         let (control, gate, demand) = (Arc::<Control>::default(), Arc::<Gate>::default(), Arc::default());
@@ -88,7 +92,7 @@ impl Worker {
                 .spawn(body)
                 .map_err(|source| SpawnError::Thread { backend: backend.as_str(), source })
         };
-        let deadline = options.deadline;
+        let deadline = options.deadline.max(SHORTEST);
         let backend_thread = BackendThread {
             library,
             options,

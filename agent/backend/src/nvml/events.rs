@@ -135,7 +135,7 @@ struct Waiter {
 
 impl Waiter {
     fn run(mut self, nvml: &Nvml) {
-        while !self.stopped() {
+        while self.may_enter() {
             let Some(set) = self.register(nvml) else {
                 self.xids.lock().watched.clear();
                 return;
@@ -147,8 +147,15 @@ impl Waiter {
         }
     }
 
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    /// Waits while the backend's thread hangs in the driver; false when told to stop.
+    fn may_enter(&self) -> bool {
+        while !self.stop.load(Ordering::Relaxed) {
+            if !self.backend.exceeds(self.deadline) {
+                return true;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        false
     }
 
     /// A set with the events of every device that has them; `None` when there is none. Devices that refuse are left
@@ -196,11 +203,7 @@ impl Waiter {
 
     /// Takes events until told to stop, or until the set gives none any more.
     fn wait_on(&self, set: &EventSet<'_>) {
-        while !self.stopped() {
-            if self.backend.exceeds(self.deadline) {
-                std::thread::sleep(PAUSE);
-                continue;
-            }
+        while self.may_enter() {
             self.waiting.enter();
             let answer = set.wait(u32::try_from(WAIT.as_millis()).unwrap_or(1000));
             self.waiting.leave();

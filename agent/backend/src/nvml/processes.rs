@@ -148,6 +148,8 @@ pub(crate) fn plausible(percent: u32) -> Reading<u32> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const GIB: u64 = 1 << 30;
@@ -271,5 +273,43 @@ mod tests {
         // It stands still while nobody works; the window moves on all the same.
         window.saw(&[sample(7, 100_000_000, 1)], start + second);
         assert_eq!(window.since(start + 3 * second, wall, second), 102_000_000);
+    }
+
+    fn any_list() -> impl Strategy<Value = Result<Vec<ListedProcess>, Unknown>> {
+        let entry = (0_u32..12, any::<u64>(), any::<u32>()).prop_map(|(pid, used_memory, id)| ListedProcess {
+            pid,
+            used_memory: if used_memory % 3 == 0 { u64::MAX } else { used_memory % (100 * GIB) },
+            gpu_instance_id: id,
+            compute_instance_id: id,
+        });
+        prop_oneof![
+            4 => proptest::collection::vec(entry, 0..12).prop_map(Ok),
+            1 => Just(Err(Unknown::NotSupported)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_driver_says_each_pid_is_there_once_with_values_that_can_be_true(
+            compute in any_list(),
+            graphics in any_list(),
+            mps in any_list(),
+            percents in proptest::collection::vec((0_u32..14, any::<u64>(), 0_u32..300), 0..20),
+        ) {
+            let lists = ProcessLists { compute, graphics, mps };
+            let listed: std::collections::BTreeSet<u32> =
+                [&lists.compute, &lists.graphics, &lists.mps].into_iter().flatten().flatten().map(|one| one.pid).collect();
+            let Ok(mut uses) = lists.merge(Ok(80 * GIB)) else { return Ok(()) };
+            let samples: Vec<_> = percents.into_iter().map(|(pid, stamp, sm)| sample(pid, stamp, sm)).collect();
+            add_utilization(&mut uses, Ok(&samples));
+            let pids: Vec<u32> = uses.iter().map(|one| one.pid).collect();
+            prop_assert!(pids.is_sorted_by(|a, b| a < b));
+            prop_assert_eq!(pids, listed.into_iter().filter(|pid| *pid != 0).collect::<Vec<_>>());
+            for one in uses {
+                prop_assert!(one.readings.memory_used_bytes.is_ok_and(|bytes| bytes <= 80 * GIB)
+                    || one.readings.memory_used_bytes.is_err());
+                prop_assert!(one.readings.sm_percent.is_err() || one.readings.sm_percent.is_ok_and(|sm| sm <= 100));
+            }
+        }
     }
 }

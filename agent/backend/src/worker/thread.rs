@@ -120,6 +120,7 @@ impl BackendThread {
         let mut due = Instant::now();
         let mut discarded = 0;
         while !self.control.wait_for_round(due) {
+            let asked_for = Instant::now() < due;
             let round = catch_unwind(AssertUnwindSafe(|| self.round()));
             let overran = self.gate.leave();
             let sample = match round {
@@ -132,7 +133,9 @@ impl BackendThread {
             };
             discarded = 0;
             self.newest.send_replace(Arc::new(sample));
-            due = (due + self.interval).max(Instant::now());
+            if !asked_for {
+                due = (due + self.interval).max(Instant::now());
+            }
         }
         if catch_unwind(AssertUnwindSafe(|| self.library.close())).is_err() {
             tracing::error!(backend = self.library.backend().as_str(), "closing the vendor library panicked");
@@ -157,8 +160,10 @@ impl BackendThread {
         self.gate.set_roster(&roster);
         self.strikes.retain(|uuid, _| roster.iter().any(|info| info.uuid == *uuid));
         let mut devices = Vec::with_capacity(roster.len());
+        let mut resting = None;
         for (position, info) in roster.iter().enumerate() {
             if self.rests(info) {
+                resting = resting.or(Some(info));
                 devices.push(silent(info, DeviceStatus::Unresponsive));
                 continue;
             }
@@ -166,9 +171,13 @@ impl BackendThread {
             overran |= late;
             devices.extend(sample);
         }
+        let mut status = self.library.status();
+        if status.problem.is_none() {
+            status.problem = resting.map(|info| late_problem(info));
+        }
         let sample = BackendSample {
             sampled_at: SystemTime::now(),
-            status: self.library.status(),
+            status,
             devices,
             simulated_processes: Vec::new(),
             cost: RoundCost {
@@ -228,6 +237,14 @@ impl BackendThread {
             .collect();
         sample
     }
+}
+
+fn late_problem(info: &DeviceInfo) -> String {
+    format!(
+        "the driver answers too late about device `{}` (`{}`), which is therefore asked only from time to time. Look \
+         into the kernel log; reset the device or restart the host if it stays so",
+        info.index, info.uuid
+    )
 }
 
 fn thread_cpu_time() -> Duration {

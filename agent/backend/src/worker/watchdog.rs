@@ -61,12 +61,19 @@ impl Gate {
         if let Some(left) = deadline.checked_sub(elapsed).filter(|left| !left.is_zero()) {
             return left;
         }
+        let before = Arc::clone(&newest.borrow());
         if !turn.overran {
             turn.overran = true;
             let device = turn.subject.as_ref().map(|info| info.uuid.as_str());
-            tracing::warn!(device, ?deadline, "the driver does not answer");
+            let known = before.devices.iter().any(|known| {
+                known.status == DeviceStatus::Unresponsive && device.is_none_or(|uuid| known.info.uuid == uuid)
+            });
+            if known {
+                tracing::debug!(device, ?deadline, "the driver still does not answer");
+            } else {
+                tracing::warn!(device, ?deadline, "the driver does not answer");
+            }
         }
-        let before = Arc::clone(&newest.borrow());
         newest.send_replace(Arc::new(stand_in(&before, &turn, deadline)));
         interval
     }

@@ -1,0 +1,56 @@
+//! Calling the servers of a fleet directly, over the product's own transport.
+
+use gpufleet_proto::v1;
+use gpufleet_proto::v1::fleet_service_client::FleetServiceClient;
+use gpufleet_transport::{Credentials, DialOptions, Dialer, ExpectedPeer, Role};
+use tonic::transport::Channel;
+
+use crate::Fleet;
+use crate::sandbox::{AGGREGATOR, OPERATOR};
+
+impl Fleet {
+    fn dialer(&self, role: Role, name: &str) -> Dialer {
+        let credentials = Credentials::load(&self.sandbox.certificates().of(role, name)).expect("credentials");
+        Dialer::new(credentials, DialOptions::default())
+    }
+
+    /// A connection to the agent of a host, as an aggregator.
+    pub async fn dial_agent(&self, host: &str) -> Channel {
+        self.dial_agent_as(Role::Aggregator, AGGREGATOR, host).await
+    }
+
+    /// A connection to the agent of a host.
+    pub async fn dial_agent_as(&self, role: Role, name: &str, host: &str) -> Channel {
+        let agent = self.agents.iter().find(|agent| agent.name == host).expect("a host of this fleet");
+        let expected = ExpectedPeer::Agent(host.to_owned());
+        self.dialer(role, name).connect(&agent.address.to_string(), &expected).await.expect("a connection")
+    }
+
+    /// A connection to the aggregator, as an operator.
+    pub async fn dial_aggregator(&self) -> Channel {
+        self.dial_aggregator_as(Role::User, OPERATOR).await
+    }
+
+    /// A connection to the aggregator.
+    pub async fn dial_aggregator_as(&self, role: Role, name: &str) -> Channel {
+        let expected = ExpectedPeer::AnyOf(&[Role::Aggregator]);
+        self.dialer(role, name).connect(&self.address.to_string(), &expected).await.expect("a connection")
+    }
+
+    /// The boot id that the hosts of this machine report.
+    pub fn boot_id(&self) -> String {
+        std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the boot id").trim().to_owned()
+    }
+
+    /// Asks the aggregator for a signal.
+    pub async fn signal(&self, target: v1::ProcessTarget, signal: u32, request_id: &str) -> v1::SignalOutcome {
+        let request = v1::FleetServiceSignalProcessRequest {
+            target: Some(target),
+            signal,
+            request_id: request_id.to_owned(),
+            ..v1::FleetServiceSignalProcessRequest::default()
+        };
+        let mut client = FleetServiceClient::new(self.dial_aggregator().await);
+        client.signal_process(request).await.expect("an outcome").into_inner().outcome()
+    }
+}
