@@ -140,8 +140,8 @@ pub fn decode_host_response(wire: v1::WatchHostResponse) -> Result<HostDelta, De
     })
 }
 
-/// Splits a full delta into deltas whose messages stay below [`MAX_CHUNK_BYTES`]. Applied in order they give the same
-/// snapshot. Devices come before the processes that use them.
+/// Splits a delta into deltas whose messages stay below [`MAX_CHUNK_BYTES`], as far as its devices and processes go.
+/// Applied in order they give the same snapshot. Devices come before the processes that use them; what is gone, first.
 pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
     let part = |host, devices, processes| HostDelta {
         sequence: full.sequence,
@@ -152,7 +152,10 @@ pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
         processes,
         removed_processes: Vec::new(),
     };
-    let mut chunks = vec![part(full.host, Vec::new(), Vec::new())];
+    let mut first = part(full.host, Vec::new(), Vec::new());
+    first.removed_devices = full.removed_devices;
+    first.removed_processes = full.removed_processes;
+    let mut chunks = vec![first];
     let mut size = 0;
     let mut place = |chunks: &mut Vec<HostDelta>, length: usize| {
         if size > 0 && size + length > MAX_CHUNK_BYTES {
