@@ -37,6 +37,21 @@ impl Fleet {
         self.dialer(role, name).connect(&self.address.to_string(), &expected).await.expect("a connection")
     }
 
+    /// The hosts as the aggregator lists them.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong, when it does not answer.
+    pub fn hosts(&self) -> Result<Vec<v1::HostConnection>, String> {
+        let expected = ExpectedPeer::AnyOf(&[Role::Aggregator]);
+        let dialer = self.dialer(Role::User, OPERATOR);
+        aside(async {
+            let channel = dialer.connect(&self.address.to_string(), &expected).await.map_err(|e| e.to_string())?;
+            let answer = FleetServiceClient::new(channel).list_hosts(v1::ListHostsRequest::default()).await;
+            answer.map(|answer| answer.into_inner().hosts).map_err(|e| e.to_string())
+        })
+    }
+
     /// The boot id that the hosts of this machine report.
     pub fn boot_id(&self) -> String {
         std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the boot id").trim().to_owned()
@@ -53,4 +68,10 @@ impl Fleet {
         let mut client = FleetServiceClient::new(self.dial_aggregator().await);
         client.signal_process(request).await.expect("an outcome").into_inner().outcome()
     }
+}
+
+/// Runs a future to its end on a thread of its own, so that tests with and without a runtime can call it.
+fn aside<T: Send>(future: impl Future<Output = T> + Send) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    std::thread::scope(|scope| scope.spawn(|| runtime.block_on(future)).join().expect("a thread"))
 }
