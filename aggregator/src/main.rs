@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use gpufleet_aggregator::config::{Config, Flags};
 use gpufleet_aggregator::{Aggregator, RunningAggregator};
-use gpufleet_transport::Credentials;
+use gpufleet_transport::{Credentials, Role};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -26,9 +26,9 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(2, &error.into()),
     };
-    let credentials = match Credentials::load_for_fleet(&config.tls_dir, config.hosts) {
+    let credentials = match load_credentials(&config) {
         Ok(credentials) => credentials,
-        Err(error) => return fail(2, &error.into()),
+        Err(error) => return fail(2, &error),
     };
     if check_only {
         info!(identity = %credentials.identity(), "configuration, inventory and certificates are valid");
@@ -42,6 +42,20 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, &error),
     }
+}
+
+fn load_credentials(config: &Config) -> anyhow::Result<Credentials> {
+    let credentials = Credentials::load_for_fleet(&config.tls_dir, config.hosts)?;
+    let identity = credentials.identity();
+    // Agents would refuse another role later, one by one.
+    anyhow::ensure!(
+        identity.role == Role::Aggregator,
+        "the certificate in `{}` is of role `{}`; the aggregator needs one of role `aggregator`: issue it with \
+         `gpuctl pki issue aggregator NAME`",
+        config.tls_dir.display(),
+        identity.role
+    );
+    Ok(credentials)
 }
 
 /// Variables of ours are ASCII; others are none of our business.

@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpufleet-model", &[]),
     ("gpufleet-proto", &["gpufleet-model"]),
     ("gpufleet-transport", &[]),
+    ("dcgm-sys", &[]),
     ("gpufleet-backend", &["gpufleet-model"]),
     ("gpufleet-agent", &["gpufleet-backend", "gpufleet-model", "gpufleet-proto", "gpufleet-transport"]),
     ("gpufleet-aggregator", &["gpufleet-model", "gpufleet-proto", "gpufleet-transport"]),

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpufleet_model::{Backend, BackendStatus, DeviceInfo, DeviceStatus, Unknown};
+use nvml_wrapper::error::NvmlError;
 
 use crate::options::BackendOptions;
 use crate::sample::DeviceSample;
@@ -112,15 +113,20 @@ impl NvmlLibrary {
                 self.watch_events();
             }
             Err(error) => {
-                let quiet = self.quiet_when_absent
-                    && self.library.is_none()
-                    && self.slots.is_empty()
-                    && errors::is_absence(&error)
-                    && !presence::has_nvidia_gpu(Path::new(PCI_DEVICES));
+                let quiet = self.is_quiet_about(&error, Path::new(PCI_DEVICES));
                 let problem = (!quiet).then(|| errors::start_problem(&error, &self.library_path().to_string_lossy()));
                 self.tell(problem);
             }
         }
+    }
+
+    /// True when the error says no more than that this host has no NVIDIA hardware, and nobody asked for any.
+    fn is_quiet_about(&self, error: &NvmlError, pci_devices: &Path) -> bool {
+        self.quiet_when_absent
+            && self.library.is_none()
+            && self.slots.is_empty()
+            && errors::is_absence(error)
+            && !presence::has_nvidia_gpu(pci_devices)
     }
 
     /// Ends the session, unless its event thread still waits in the driver: then the next round tries again.
@@ -339,5 +345,22 @@ impl VendorLibrary for NvmlLibrary {
         self.session = None;
         self.slots.iter_mut().for_each(Slot::detach);
         self.start_backoff.failed(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_hardware_is_no_problem_unless_nvml_was_asked_for() {
+        let empty = tempfile::tempdir().unwrap();
+        let options = BackendOptions::default();
+        let quiet = |library: &NvmlLibrary, error: NvmlError| library.is_quiet_about(&error, empty.path());
+        assert!(quiet(&NvmlLibrary::new(&options, true), NvmlError::DriverNotLoaded));
+        assert!(!quiet(&NvmlLibrary::new(&options, true), NvmlError::LibRmVersionMismatch));
+        assert!(!quiet(&NvmlLibrary::new(&options, false), NvmlError::DriverNotLoaded));
+        let named = BackendOptions { nvml_library: Some(PathBuf::from("/opt/driver/libnvidia-ml.so.1")), ..options };
+        assert!(!quiet(&NvmlLibrary::new(&named, true), NvmlError::DriverNotLoaded));
     }
 }

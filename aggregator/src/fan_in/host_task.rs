@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gpufleet_model::HostSnapshot;
 use gpufleet_proto::convert::{DecodeError, decode_host_response};
+use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
 use gpufleet_proto::v1::agent_service_client::AgentServiceClient;
 use gpufleet_transport::{Backoff, ConnectError, ExpectedPeer};
@@ -25,6 +26,9 @@ use crate::state::{HostCell, HostWriter, interval, silence};
 /// How long a connection attempt keeps its place among those under way.
 const HOLD_PLACE: Duration = Duration::from_millis(200);
 
+/// A stream that lived this long may be ended by its agent for its age.
+const SETTLED: Duration = Duration::from_secs(5);
+
 /// Why a host's stream ended.
 #[derive(Debug, Error)]
 enum Ended {
@@ -40,8 +44,16 @@ enum Ended {
     Garbage(#[from] DecodeError),
     #[error("{0}")]
     Violation(#[from] Violation),
+    #[error("the agent asked for a new stream")]
+    Aged,
     #[error("the address changed")]
     Readdressed,
+}
+
+impl Ended {
+    fn of(status: Status) -> Self {
+        if Reason::of(&status) == Some(Reason::StreamAged) { Self::Aged } else { Self::Broken(status) }
+    }
 }
 
 /// The task's own data.
@@ -67,25 +79,33 @@ impl HostTask {
         Self { fan_in, writer, readdressed, backoff, failures: 0, problem: Problem::default() }
     }
 
+    /// Keeps the host's state current until told to stop.
     pub(super) async fn run(mut self, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            never = self.keep_connected() => match never {},
+        }
+        self.writer.disconnected();
+    }
+
+    async fn keep_connected(&mut self) -> Infallible {
         let readdressed = Arc::clone(&self.readdressed);
         loop {
+            let started = Instant::now();
             let ended = tokio::select! {
-                () = stop.cancelled() => return,
                 () = readdressed.notified() => Ended::Readdressed,
                 ended = self.session() => ended,
             };
+            let pause = match ended {
+                // The host is as well as before, and its last sample still fresh.
+                Ended::Aged if started.elapsed() >= SETTLED => continue,
+                Ended::Readdressed => Duration::ZERO,
+                _ => self.backoff.next_wait(),
+            };
             self.writer.down(&ended.to_string());
             self.failures = self.failures.saturating_add(1);
-            let pause = if matches!(ended, Ended::Readdressed) {
-                self.backoff.reset();
-                Duration::ZERO
-            } else {
-                self.backoff.next_wait()
-            };
             self.problem.report(self.writer.cell(), &ended, pause);
             tokio::select! {
-                () = stop.cancelled() => return,
                 () = readdressed.notified() => self.backoff.reset(),
                 () = tokio::time::sleep(pause) => {}
             }
@@ -109,7 +129,7 @@ impl HostTask {
         let mut client = AgentServiceClient::new(channel.clone()).max_decoding_message_size(settings.message_bytes);
         let opened = client.watch_host(v1::WatchHostRequest { min_interval: None });
         match tokio::time::timeout(settings.unreachable_after, opened).await {
-            Ok(opened) => Ok((channel, opened.map_err(Ended::Broken)?.into_inner())),
+            Ok(opened) => Ok((channel, opened.map_err(Ended::of)?.into_inner())),
             Err(_) => Err(Ended::Silent(silence(settings.unreachable_after))),
         }
     }
@@ -144,7 +164,7 @@ impl HostTask {
         loop {
             let message = tokio::select! {
                 biased;
-                message = stream.message() => message.map_err(Ended::Broken)?.ok_or(Ended::Closed)?,
+                message = stream.message() => message.map_err(Ended::of)?.ok_or(Ended::Closed)?,
                 () = &mut watchdog => {
                     if heard.elapsed() >= limit {
                         return Err(Ended::Silent(silence(limit)));

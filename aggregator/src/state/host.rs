@@ -207,9 +207,14 @@ impl HostWriter {
         self.cell.channel.store(Some(Arc::new(channel)));
     }
 
+    /// Closes the connection to the agent once nobody uses it.
+    pub(crate) fn disconnected(&self) {
+        self.cell.channel.store(None);
+    }
+
     /// Records that the connection is gone or could not be made. The last sample stays.
     pub(crate) fn down(&mut self, problem: &str) {
-        self.cell.channel.store(None);
+        self.disconnected();
         let record = self.cell.record.load();
         let since = match &record.link {
             Link::Down { problem: before, .. } if **before == *problem => return,

@@ -171,7 +171,9 @@ impl DeviceChange {
     pub fn between(before: &Device, after: &Device) -> Self {
         Self {
             key: after.key,
-            info: (before.info != after.info).then(|| Arc::clone(&after.info)),
+            // Static facts are shared between snapshots as a rule: then there is nothing to compare.
+            info: (!Arc::ptr_eq(&before.info, &after.info) && before.info != after.info)
+                .then(|| Arc::clone(&after.info)),
             status: (before.status != after.status).then_some(after.status),
             readings: before.readings.patch_to(&after.readings),
         }

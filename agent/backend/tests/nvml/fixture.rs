@@ -105,7 +105,8 @@ impl Fleet {
     pub(crate) fn on(library: &Path) -> Self {
         let options = BackendOptions {
             nvml_library: Some(library.to_owned()),
-            deadline: Duration::from_millis(400),
+            // Long enough that a machine under load passes for a driver that answers.
+            deadline: Duration::from_secs(2),
             slow_interval: Duration::from_millis(100),
             retry_at_least: Duration::from_millis(20),
             retry_at_most: Duration::from_millis(200),

@@ -241,7 +241,7 @@ driver_test! {
         driver.rule(code("nvmlDeviceGetRemappedRows", Code::NOT_SUPPORTED));
         driver.rule(code("nvmlDeviceGetUtilizationRates", Code::TIMEOUT));
         let device = fleet.wait_device(&name, "four unknown fields", |device| {
-            device.readings.utilization_percent == Err(Unknown::Timeout)
+            device.status == DeviceStatus::Ok && device.readings.utilization_percent == Err(Unknown::Timeout)
         });
         assert_eq!(device.status, DeviceStatus::Ok);
         assert_eq!(device.readings.temperature_celsius, Err(Unknown::NoPermission));
@@ -437,7 +437,9 @@ driver_test! {
         let fleet = driver.start(vec![device]);
         fleet.wait_device(&name, "events are watched", |device| device.readings.last_xid == Err(Unknown::NotYet));
         driver.rule(hang("nvmlEventSetWait_v2", None));
-        let device = fleet.wait_device(&name, "XID unknown", |device| device.readings.last_xid == Err(Unknown::Timeout));
+        let device = fleet.wait_device(&name, "XID unknown", |device| {
+            device.status == DeviceStatus::Ok && device.readings.last_xid == Err(Unknown::Timeout)
+        });
         assert_eq!((device.status, device.readings.power_watts), (DeviceStatus::Ok, Ok(690.855)));
         driver.no_rules();
         fleet.wait_device(&name, "events again", |device| device.readings.last_xid == Err(Unknown::NotYet));
