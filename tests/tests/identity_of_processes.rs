@@ -25,7 +25,7 @@ impl Scene {
     fn of(workload: Workload) -> Self {
         let fleet = Fleet::start(vec![("host1", vec![Device::h200(0)])]);
         fleet.agents[0].driver.add_process(0, Process::busy(workload.pid(), 1 << 30, 50));
-        fleet.until_listed("host1", workload.pid());
+        fleet.until_listed(workload.pid());
         Self { fleet, workload }
     }
 

@@ -15,14 +15,13 @@ use std::time::Duration;
 
 use gpufleet_proto::v1::WatchPhase;
 use gpufleet_tests::scenario::{Device, Process};
+use gpufleet_tests::view::View;
 use gpufleet_tests::{Fleet, Workload};
 use tokio::time::timeout;
 
 mod stream;
-mod view;
 
 use stream::{Kind, Message, Server, Watch};
-use view::View;
 
 /// How long a message may be in coming. The longest wait is that for a heartbeat of the aggregator.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -80,7 +79,9 @@ impl Reader {
         );
         self.sequence = position.sequence;
         self.coalesced = position.coalesced;
-        self.view.apply(&message);
+        for part in &message.parts {
+            self.view.apply(part);
+        }
         message
     }
 

@@ -7,6 +7,7 @@ use gpufleet_proto::v1;
 use gpufleet_proto::v1::agent_service_client::AgentServiceClient;
 use gpufleet_proto::v1::fleet_service_client::FleetServiceClient;
 use gpufleet_tests::Fleet;
+use gpufleet_tests::view::Part;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
@@ -37,15 +38,6 @@ impl Message {
     pub(crate) fn is_empty(&self) -> bool {
         !self.other && self.parts.iter().all(|part| part.devices.is_none() && part.processes.is_none())
     }
-}
-
-/// What happened on one host.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) host: String,
-    pub(crate) reset: bool,
-    pub(crate) devices: Option<v1::DeviceChanges>,
-    pub(crate) processes: Option<v1::ProcessChanges>,
 }
 
 /// An open stream.
