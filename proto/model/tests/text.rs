@@ -1,10 +1,12 @@
 //! Sizes, lengths of time and command lines: every case of the tables, and what must hold for all others.
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use gpufleet_model::command::{escape, join, split};
-use gpufleet_model::human::{ParseBytesError, bytes, duration, parse_bytes};
+use gpufleet_model::command::{display, escape, join, split};
+use gpufleet_model::human::{ParseBytesError, bytes, duration, parse_bytes, uptime};
+use gpufleet_model::{Process, ProcessIdentity, ProcessInfo, ProcessReadings, ProcessState, Unknown, Visibility};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -24,6 +26,9 @@ fn every_size_and_length_of_the_table() {
         assert_eq!(duration(Duration::from_secs_f64(seconds)), case["text"].as_str().unwrap(), "{seconds}");
     }
     assert_eq!(duration(Duration::from_secs(8_635_680)), "99.9 days");
+    for (seconds, text) in [(59, "0:59"), (86_399, "23:59:59"), (86_400, "1.0 days"), (345_599, "3.9 days")] {
+        assert_eq!(uptime(Duration::from_secs(seconds)), text, "{seconds}");
+    }
 }
 
 #[test]
@@ -104,7 +109,13 @@ fn padding_of_titles_is_dropped_and_empty_arguments_are_kept() {
     assert_eq!(split(b""), Vec::<Vec<u8>>::new());
     assert_eq!(split(b"python\0train.py\0"), owned(&["python", "train.py"]));
     assert_eq!(split(b"py\0-c\0x\0\0\0"), owned(&["py", "-c", "x", "", ""]));
+    assert_eq!(split(b"py\0-c\0x\0\0\0\0\0"), owned(&["py", "-c", "x", "", "", "", ""]));
+    assert_eq!(split(b"cat\0\0"), owned(&["cat", ""]));
     assert_eq!(split(b"nginx: worker process\0\0\0\0\0\0"), owned(&["nginx: worker process"]));
+    assert_eq!(split(b"nginx: worker process\0\0"), owned(&["nginx: worker process"]));
+    assert_eq!(split(b"pt_data_worker\0\0\0\0\0\0"), owned(&["pt_data_worker"]));
+    assert_eq!(split(b"\0\0\0\0\0\0"), owned(&[""]));
+    assert_eq!(split(b"\0"), owned(&[""]));
     assert_eq!(split(b"no end"), owned(&["no end"]));
 }
 
@@ -114,6 +125,55 @@ fn nothing_hidden_reaches_a_screen() {
     assert_eq!(escape("x\u{202e}y\u{200b}z".as_bytes()), "x\\u{202e}y\\u{200b}z");
     assert_eq!(escape(b"\xff\xfeok\n"), "\\xff\\xfeok\\n");
     assert_eq!(escape("日本語 é".as_bytes()), "日本語 é");
+}
+
+fn process(arguments: &[&str]) -> (ProcessInfo, ProcessState) {
+    let info = ProcessInfo {
+        visibility: Visibility::Visible,
+        parent_pid: None,
+        user_id: None,
+        user: None,
+        name: "kworker/0:1".to_owned(),
+        arguments: arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
+        started_at: None,
+        kernel_thread: false,
+        cgroup: None,
+        systemd_unit: None,
+        container_id: None,
+        pod_uid: None,
+        slurm_job_id: None,
+        slurm_step: None,
+    };
+    (info, ProcessState::Sleeping)
+}
+
+fn shown((info, state): (ProcessInfo, ProcessState)) -> String {
+    display(&Process {
+        identity: ProcessIdentity { pid: 7, start_ticks: 1 },
+        info: Arc::new(info),
+        state,
+        readings: ProcessReadings::unknown(Unknown::NotYet),
+        uses: Vec::new(),
+    })
+}
+
+#[test]
+fn a_screen_shows_a_command_or_why_there_is_none() {
+    assert_eq!(shown(process(&["python", "a b.py"])), "python \"a b.py\"");
+    assert_eq!(shown(process(&["nginx: worker process"])), "nginx: worker process");
+    assert_eq!(shown(process(&["title\u{1b}[2J"])), "title\\u{1b}[2J");
+    assert_eq!(shown(process(&["echo", "a\nb"])), "echo 'a\\nb'");
+    assert_eq!(shown(process(&[])), "[kworker/0:1]");
+    assert_eq!(shown(process(&[""])), "[kworker/0:1]");
+    let (info, _) = process(&[]);
+    assert_eq!(shown((info.clone(), ProcessState::Zombie)), "[Zombie Process]");
+    for (visibility, text) in [
+        (Visibility::Exited, "[No Such Process]"),
+        (Visibility::AccessDenied, "[No Permissions]"),
+        (Visibility::NotVisible, "[Not Visible]"),
+    ] {
+        assert_eq!(shown((ProcessInfo { visibility, ..info.clone() }, ProcessState::Unknown)), text);
+    }
 }
 
 proptest! {
