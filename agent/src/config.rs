@@ -76,12 +76,12 @@ pub struct Config {
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration `{}`: {source}", path.display())]
+    #[error("cannot read the configuration `{}`: {cause}", path.display())]
     Read {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The file is not a configuration.
     #[error("{}:{line}: {message}", path.display())]

@@ -49,17 +49,19 @@ impl Sandbox {
 
     /// How the agent of a host is started, without a driver: it finds no device.
     pub fn agent_without_driver(&self, host: &str) -> ProgramBuilder {
+        self.agent_of(host, &self.folder().join("no-such-library.so"))
+    }
+
+    fn agent_of(&self, host: &str, library: &Path) -> ProgramBuilder {
         let tls = self.certificates.of(Role::Agent, host);
         self.server("gpufleet-agent", host, &tls)
-            .args(["--host-name", host, "--interval", "200ms", "--backend", "nvml"])
-            .env("GPUFLEET_AGENT_NVML_LIBRARY", self.folder().join("no-such-library.so"))
+            .args(["--host-name", host, "--interval", "200ms", "--backend", "nvml", "--nvml-library"])
+            .arg(library)
     }
 
     /// How the agent of a host is started over a fake driver.
     pub fn agent_with(&self, host: &str, driver: &Driver) -> ProgramBuilder {
-        self.agent_without_driver(host)
-            .env("GPUFLEET_AGENT_NVML_LIBRARY", fake_nvml_library())
-            .env(SCENARIO_VARIABLE, driver.path())
+        self.agent_of(host, &fake_nvml_library()).env(SCENARIO_VARIABLE, driver.path())
     }
 
     /// An agent with its driver, serving.
@@ -195,17 +197,15 @@ impl Fleet {
         self.gpuctl(arguments).args(["-o", "json"]).run().expect_code(0).json()
     }
 
-    /// Waits until `gpuctl hosts` says so of a host.
+    /// Waits until the aggregator says so of a host: `connected`, `stale`, `unreachable` or `never_seen`.
     #[track_caller]
     pub fn until_host_is(&self, host: &str, state: &str) {
+        let wanted = format!("CONNECTION_STATE_{}", state.to_uppercase());
         crate::eventually(&format!("`{host}` is {state}"), || {
-            let finished = self.gpuctl(["hosts", "-o", "json"]).run();
-            let answer: serde_json::Value = serde_json::from_str(&finished.stdout)
-                .map_err(|e| format!("{e}\n{}{}", finished.stdout, finished.stderr))?;
-            let found = crate::json::rows(&answer, "hosts").into_iter().find(|row| row["name"] == host);
-            match found {
-                Some(row) if row["state"].as_str().is_some_and(|is| is.eq_ignore_ascii_case(state)) => Ok(()),
-                other => Err(format!("{other:?}")),
+            let hosts = self.hosts()?;
+            match hosts.iter().find(|found| found.name == host) {
+                Some(found) if found.state().as_str_name() == wanted => Ok(()),
+                found => Err(format!("{found:#?}")),
             }
         });
     }

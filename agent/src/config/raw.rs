@@ -45,7 +45,7 @@ pub(super) struct Serving {
 }
 
 pub(super) fn read(path: &Path) -> Result<Raw, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Read { path: path.to_owned(), cause })?;
     let mut raw: Raw = toml::from_str(&text).map_err(|error| ConfigError::Syntax {
         path: path.to_owned(),
         line: line_of(&text, error.span().map_or(0, |span| span.start)),
