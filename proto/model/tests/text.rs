@@ -103,6 +103,10 @@ fn sh_reads_every_case_of_the_table_back() {
             assert_eq!(read_by_sh(&join(&argv)), expected, "{case}");
         }
     }
+    for case in table["bytes"].as_array().unwrap() {
+        let argv: Vec<Vec<u8>> = case["argv_hex"].as_array().unwrap().iter().map(unhex).collect();
+        assert_eq!(read_by_sh(&join(&argv)), argv, "{case}");
+    }
 }
 
 #[test]
@@ -184,6 +188,11 @@ proptest! {
     fn sh_reads_any_command_line_back(argv in prop::collection::vec("[^\0]{0,12}", 1..5)) {
         let expected: Vec<Vec<u8>> = argv.iter().map(|argument| argument.clone().into_bytes()).collect();
         prop_assert_eq!(read_by_sh(&join(&argv)), expected);
+    }
+
+    #[test]
+    fn sh_reads_any_bytes_back(argv in prop::collection::vec(prop::collection::vec(1u8.., 0..12), 1..5)) {
+        prop_assert_eq!(read_by_sh(&join(&argv)), argv);
     }
 
     #[test]
