@@ -1,6 +1,7 @@
 //! A scripted agent: the real service over real mutual TLS, with a state and a behaviour that the test sets.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ pub(crate) struct Script {
     /// Processes without a device, told only when every process is asked for.
     pub(crate) others: Mutex<Vec<Process>>,
     pub(crate) list_hangs: watch::Sender<bool>,
+    /// Questions for processes that came.
+    pub(crate) listings: AtomicUsize,
 }
 
 impl Script {
@@ -108,6 +111,7 @@ impl Agent {
             signalled: Mutex::default(),
             others: Mutex::default(),
             list_hangs: watch::Sender::new(false),
+            listings: AtomicUsize::new(0),
         });
         let address = listener.local_addr().unwrap();
         let routes = Routes::new(AgentServiceServer::new(Scripted(Arc::clone(&script))));
@@ -197,6 +201,7 @@ impl AgentService for Scripted {
         &self,
         request: Request<v1::ListProcessesRequest>,
     ) -> Result<Response<Self::ListProcessesStream>, Status> {
+        self.0.listings.fetch_add(1, Ordering::Relaxed);
         let mut hangs = self.0.list_hangs.subscribe();
         hangs.wait_for(|hangs| !hangs).await.map_err(|_| Status::unavailable("gone"))?;
         let state = self.0.state();

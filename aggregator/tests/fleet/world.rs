@@ -30,7 +30,7 @@ pub(crate) struct World {
 /// Settings with times short enough for tests.
 pub(crate) fn settings(inventory: InventorySource) -> AggregatorSettings {
     let mut settings = AggregatorSettings::new(inventory);
-    settings.fan_in.unreachable_after = Duration::from_secs(3);
+    settings.fan_in.unreachable_after = Duration::from_secs(4);
     settings.fan_in.connect_timeout = Duration::from_secs(2);
     settings.fan_in.reconnect_after = Duration::from_millis(100);
     settings.fan_in.reconnect_at_most = Duration::from_millis(400);
