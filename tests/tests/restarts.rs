@@ -114,7 +114,7 @@ fn hosts_that_join_and_leave_the_inventory_are_followed() {
     let address = second.address();
     let names = |wanted: &[&str]| {
         eventually("the hosts", || {
-            let hosts = fleet.hosts_of(address)?;
+            let hosts = fleet.sandbox.hosts_of(address)?;
             let names: Vec<_> = hosts.iter().map(|host| host.name.as_str()).collect();
             if names == wanted { Ok(()) } else { Err(format!("{names:?}")) }
         });
