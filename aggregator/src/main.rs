@@ -10,12 +10,13 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use gpufleet_aggregator::config::{Config, Flags};
 use gpufleet_aggregator::{Aggregator, RunningAggregator};
-use gpufleet_transport::Credentials;
+use gpufleet_transport::{Credentials, Role};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -26,14 +27,15 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(2, &error.into()),
     };
-    let credentials = match Credentials::load_for_fleet(&config.tls_dir, config.hosts) {
+    let credentials = match load_credentials(&config) {
         Ok(credentials) => credentials,
-        Err(error) => return fail(2, &error.into()),
+        Err(error) => return fail(2, &error),
     };
     if check_only {
         info!(identity = %credentials.identity(), "configuration, inventory and certificates are valid");
         return ExitCode::SUCCESS;
     }
+    raise_descriptor_limit(config.hosts);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(1, &error.into()),
@@ -44,9 +46,42 @@ fn main() -> ExitCode {
     }
 }
 
+fn load_credentials(config: &Config) -> anyhow::Result<Credentials> {
+    let credentials = Credentials::load_for_fleet(&config.tls_dir, config.hosts)?;
+    let identity = credentials.identity();
+    // Agents would refuse another role later, one by one.
+    anyhow::ensure!(
+        identity.role == Role::Aggregator,
+        "the certificate in `{}` is of role `{}`; the aggregator needs one of role `aggregator`: issue it with \
+         `gpuctl pki issue aggregator NAME`",
+        config.tls_dir.display(),
+        identity.role
+    );
+    Ok(credentials)
+}
+
 /// Variables of ours are ASCII; others are none of our business.
 fn utf8((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<(String, String)> {
     Some((name.into_string().ok()?, value.into_string().ok()?))
+}
+
+/// Descriptors beside one for each host: clients, files, the runtime's own.
+const SPARE_DESCRIPTORS: u64 = 4_352;
+
+/// Every host takes a descriptor, and the usual soft limit of 1,024 is there for programs that use `select`.
+fn raise_descriptor_limit(hosts: usize) {
+    let limits = getrlimit(Resource::Nofile);
+    if limits.current != limits.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, maximum: limits.maximum })
+    {
+        warn!(%error, "cannot raise the limit of open files");
+    }
+    let needed = u64::try_from(hosts).unwrap_or(u64::MAX).saturating_add(SPARE_DESCRIPTORS);
+    if let Some(limit) = getrlimit(Resource::Nofile).current
+        && limit < needed
+    {
+        warn!(limit, needed, "the limit of open files is low for this many hosts; raise it (LimitNOFILE in systemd)");
+    }
 }
 
 fn start_logging() {

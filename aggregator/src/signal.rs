@@ -56,7 +56,10 @@ impl Signals {
     /// Makes the attempt, or finds the outcome of the one that had this request id.
     pub(crate) async fn run(self: &Arc<Self>, attempt: Attempt, tasks: &TaskTracker) -> Result<Answer, Status> {
         let outcome = match self.replay.claim(&attempt)? {
-            Claim::Repeated(outcome) => outcome,
+            Claim::Repeated(outcome) => {
+                log_repetition(&attempt);
+                outcome
+            }
             Claim::First(ticket, outcome) => {
                 let signals = Arc::clone(self);
                 tasks.spawn(async move {
@@ -177,6 +180,17 @@ fn log_attempt(attempt: &Attempt, rule: Rule) {
         reason = %attempt.reason,
         rule = rule.as_str(),
         "signal allowed; sending it to the agent"
+    );
+}
+
+fn log_repetition(attempt: &Attempt) {
+    info!(
+        caller = %attempt.caller,
+        source = %attempt.source,
+        host = %attempt.target.host,
+        pid = attempt.target.pid,
+        request_id = %attempt.request_id,
+        "signal request repeated; it gets the first outcome and reaches no agent"
     );
 }
 

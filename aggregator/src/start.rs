@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
+use tonic_health::server::HealthReporter;
 use tracing::warn;
 
 use crate::fan_in::{self, FanIn};
@@ -57,6 +58,7 @@ pub struct RunningAggregator {
     local_addr: SocketAddr,
     stop: CancellationToken,
     server_stop: CancellationToken,
+    health: HealthReporter,
     tasks: TaskTracker,
     server: Option<JoinHandle<Result<(), ServeError>>>,
     grace: std::time::Duration,
@@ -81,7 +83,7 @@ impl Aggregator {
             unreachable_after: settings.fan_in.unreachable_after,
         };
         let (fleet, writer) = Fleet::new(freshness);
-        let asks = Arc::new(Asks::new(settings.serving.asks_in_flight, settings.serving.ask_timeout));
+        let asks = Arc::new(Asks::new(settings.serving.asks_in_flight, settings.serving.ask_timeout, freshness));
         let api = FleetApi {
             fleet: Arc::clone(&fleet),
             signals: Arc::new(Signals::new(Arc::clone(&fleet), Arc::clone(&asks), operators)),
@@ -91,7 +93,7 @@ impl Aggregator {
             tasks: tasks.clone(),
             stop: stop.clone(),
         };
-        let routes = routes(api).await?;
+        let (routes, health) = routes(api).await?;
         start_fan_in(&settings, credentials.clone(), inventory, writer, &tasks, &stop);
         tasks.spawn(fan_in::sweep(fleet, stop.clone()));
         let server_stop = CancellationToken::new();
@@ -104,7 +106,7 @@ impl Aggregator {
             server_stop.clone(),
         );
         let server = Some(tokio::spawn(serve));
-        Ok(RunningAggregator { local_addr, stop, server_stop, tasks, server, grace: settings.serving.grace })
+        Ok(RunningAggregator { local_addr, stop, server_stop, health, tasks, server, grace: settings.serving.grace })
     }
 }
 
@@ -135,7 +137,7 @@ fn start_fan_in(
     tasks.spawn(fan_in::supervise(fan_in, writer, receiver, tasks.clone(), stop.clone()));
 }
 
-async fn routes(api: FleetApi) -> Result<Routes, StartError> {
+async fn routes(api: FleetApi) -> Result<(Routes, HealthReporter), StartError> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<FleetServiceServer<FleetApi>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
@@ -144,7 +146,7 @@ async fn routes(api: FleetApi) -> Result<Routes, StartError> {
         .build_v1()
         .map_err(|error| StartError::Reflection(error.to_string()))?;
     let fleet = FleetServiceServer::new(api).max_decoding_message_size(MAX_REQUEST_BYTES);
-    Ok(Routes::new(fleet).add_service(health_service).add_service(reflection))
+    Ok((Routes::new(fleet).add_service(health_service).add_service(reflection), health))
 }
 
 impl RunningAggregator {
@@ -166,6 +168,7 @@ impl RunningAggregator {
 
     /// Ends streams with a hint to come back, lets calls under way finish within the grace period, and stops.
     pub async fn shutdown(self) {
+        self.health.set_not_serving::<FleetServiceServer<FleetApi>>().await;
         self.stop.cancel();
         self.tasks.close();
         self.server_stop.cancel();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gpufleet_model::HostSnapshot;
 use gpufleet_proto::convert::{DecodeError, decode_host_response};
+use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
 use gpufleet_proto::v1::agent_service_client::AgentServiceClient;
 use gpufleet_transport::{Backoff, ConnectError, ExpectedPeer};
@@ -19,11 +20,15 @@ use tonic::{Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::assembly::{Assembly, Step, Violation};
+use super::pacing::Pacing;
 use super::{FanIn, describe};
-use crate::state::{HostCell, HostWriter, interval, silence};
+use crate::state::{HostCell, HostWriter, silence};
 
 /// How long a connection attempt keeps its place among those under way.
 const HOLD_PLACE: Duration = Duration::from_millis(200);
+
+/// A stream that lived this long may be ended by its agent for its age.
+const SETTLED: Duration = Duration::from_secs(5);
 
 /// Why a host's stream ended.
 #[derive(Debug, Error)]
@@ -40,8 +45,16 @@ enum Ended {
     Garbage(#[from] DecodeError),
     #[error("{0}")]
     Violation(#[from] Violation),
+    #[error("the agent asked for a new stream")]
+    Aged,
     #[error("the address changed")]
     Readdressed,
+}
+
+impl Ended {
+    fn of(status: Status) -> Self {
+        if Reason::of(&status) == Some(Reason::StreamAged) { Self::Aged } else { Self::Broken(status) }
+    }
 }
 
 /// The task's own data.
@@ -67,25 +80,33 @@ impl HostTask {
         Self { fan_in, writer, readdressed, backoff, failures: 0, problem: Problem::default() }
     }
 
+    /// Keeps the host's state current until told to stop.
     pub(super) async fn run(mut self, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            never = self.keep_connected() => match never {},
+        }
+        self.writer.disconnected();
+    }
+
+    async fn keep_connected(&mut self) -> Infallible {
         let readdressed = Arc::clone(&self.readdressed);
         loop {
+            let started = Instant::now();
             let ended = tokio::select! {
-                () = stop.cancelled() => return,
                 () = readdressed.notified() => Ended::Readdressed,
                 ended = self.session() => ended,
             };
+            let pause = match ended {
+                // The host is as well as before, and its last sample still fresh.
+                Ended::Aged if started.elapsed() >= SETTLED => continue,
+                Ended::Readdressed => Duration::ZERO,
+                _ => self.backoff.next_wait(),
+            };
             self.writer.down(&ended.to_string());
             self.failures = self.failures.saturating_add(1);
-            let pause = if matches!(ended, Ended::Readdressed) {
-                self.backoff.reset();
-                Duration::ZERO
-            } else {
-                self.backoff.next_wait()
-            };
             self.problem.report(self.writer.cell(), &ended, pause);
             tokio::select! {
-                () = stop.cancelled() => return,
                 () = readdressed.notified() => self.backoff.reset(),
                 () = tokio::time::sleep(pause) => {}
             }
@@ -109,7 +130,7 @@ impl HostTask {
         let mut client = AgentServiceClient::new(channel.clone()).max_decoding_message_size(settings.message_bytes);
         let opened = client.watch_host(v1::WatchHostRequest { min_interval: None });
         match tokio::time::timeout(settings.unreachable_after, opened).await {
-            Ok(opened) => Ok((channel, opened.map_err(Ended::Broken)?.into_inner())),
+            Ok(opened) => Ok((channel, opened.map_err(Ended::of)?.into_inner())),
             Err(_) => Err(Ended::Silent(silence(settings.unreachable_after))),
         }
     }
@@ -138,13 +159,14 @@ impl HostTask {
     ) -> Result<Infallible, Ended> {
         let mut assembly = Assembly::new(Arc::clone(self.writer.cell().name()), self.fan_in.settings.host_limits);
         let mut limit = self.fan_in.settings.unreachable_after;
+        // When the last state came: what does not complete a state does not count as a sign of life.
         let mut heard = Instant::now();
+        let mut pacing = Pacing::new(heard);
         // Set anew only when it fires: a message costs no timer.
         let mut watchdog = pin!(tokio::time::sleep_until(heard + limit));
         loop {
             let message = tokio::select! {
                 biased;
-                message = stream.message() => message.map_err(Ended::Broken)?.ok_or(Ended::Closed)?,
                 () = &mut watchdog => {
                     if heard.elapsed() >= limit {
                         return Err(Ended::Silent(silence(limit)));
@@ -152,24 +174,34 @@ impl HostTask {
                     watchdog.as_mut().reset(heard + limit);
                     continue;
                 }
+                message = stream.message() => message.map_err(Ended::of)?.ok_or(Ended::Closed)?,
             };
-            heard = Instant::now();
-            let phase = message.position.as_ref().map_or(0, |position| position.phase);
-            let delta = decode_host_response(message)?;
-            match assembly.take(phase, &delta)? {
-                Step::Wait => {}
-                Step::Begin(snapshot) => {
-                    limit = self.writer.rules().unreachable_after(interval(&snapshot));
-                    self.begin(&channel, snapshot);
-                }
-                Step::Advance(snapshot, changed) => {
-                    if changed.host {
-                        limit = self.writer.rules().unreachable_after(interval(&snapshot));
-                    }
-                    self.writer.advance(snapshot, changed);
-                }
+            let now = Instant::now();
+            if self.take(&channel, &mut assembly, message)? {
+                heard = now;
+                limit = self.writer.silence_limit();
+            }
+            if let Some(later) = pacing.count(now) {
+                tokio::time::sleep_until(later).await;
             }
         }
+    }
+
+    /// Takes one message; true when it gave a state.
+    fn take(
+        &mut self,
+        channel: &Channel,
+        assembly: &mut Assembly,
+        message: v1::WatchHostResponse,
+    ) -> Result<bool, Ended> {
+        let phase = message.position.as_ref().map_or(0, |position| position.phase);
+        let delta = decode_host_response(message)?;
+        match assembly.take(phase, &delta)? {
+            Step::Wait => return Ok(false),
+            Step::Begin(snapshot) => self.begin(channel, snapshot),
+            Step::Advance(snapshot, changed) => self.writer.advance(snapshot, changed),
+        }
+        Ok(true)
     }
 
     fn begin(&mut self, channel: &Channel, snapshot: Arc<HostSnapshot>) {

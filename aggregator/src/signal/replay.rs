@@ -117,3 +117,75 @@ impl Replay {
         Ok(Claim::First(Ticket(ticket), Outcome(outcome)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::inventory::Inventory;
+    use crate::state::{Fleet, Freshness, HostCell};
+
+    fn host() -> Arc<HostCell> {
+        let (fleet, mut writer) = Fleet::new(Freshness::default());
+        writer.reconcile(&Inventory::from_pairs([("node1", "127.0.0.1:1")]).unwrap());
+        fleet.table().get("node1").cloned().unwrap()
+    }
+
+    fn attempt(host: &Arc<HostCell>, caller: &str, request_id: &str) -> Attempt {
+        Attempt {
+            caller: Arc::new(format!("spiffe://test/gpufleet/user/{caller}").parse().unwrap()),
+            source: ([127, 0, 0, 1], 1).into(),
+            host: Arc::clone(host),
+            target: v1::ProcessTarget { host: "node1".into(), boot_id: "b".into(), pid: 2, start_ticks: 3 },
+            signal: 15,
+            request_id: request_id.into(),
+            reason: String::new(),
+            wait: None,
+        }
+    }
+
+    fn first(claim: Result<Claim, Status>) -> Ticket {
+        match claim {
+            Ok(Claim::First(ticket, _)) => ticket,
+            Ok(Claim::Repeated(_)) => panic!("a repetition"),
+            Err(status) => panic!("{status}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_oldest_attempt_that_has_ended_gives_its_place() {
+        let (replay, host) = (Replay::default(), host());
+        let under_way = first(replay.claim(&attempt(&host, "a", "under way")));
+        for number in 1..PLACES {
+            first(replay.claim(&attempt(&host, "a", &number.to_string()))).complete(Answer::default());
+        }
+        first(replay.claim(&attempt(&host, "a", "one more"))).complete(Answer::default());
+        assert!(matches!(replay.claim(&attempt(&host, "a", "2")), Ok(Claim::Repeated(_))));
+        assert!(matches!(replay.claim(&attempt(&host, "a", "under way")), Ok(Claim::Repeated(_))));
+        first(replay.claim(&attempt(&host, "a", "1"))).complete(Answer::default());
+        under_way.complete(Answer::default());
+    }
+
+    #[tokio::test]
+    async fn a_caller_with_every_place_under_way_is_refused_and_no_other() {
+        let (replay, host) = (Replay::default(), host());
+        let held: Vec<Ticket> =
+            (0..PLACES).map(|number| first(replay.claim(&attempt(&host, "a", &number.to_string())))).collect();
+        let refused = replay.claim(&attempt(&host, "a", "more")).err().unwrap();
+        assert_eq!(Reason::of(&refused), Some(Reason::TooManyRequests));
+        first(replay.claim(&attempt(&host, "b", "more"))).complete(Answer::default());
+        drop(held);
+        first(replay.claim(&attempt(&host, "a", "more"))).complete(Answer::default());
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_dies_is_indeterminate() {
+        let (replay, host) = (Replay::default(), host());
+        let Ok(Claim::First(ticket, outcome)) = replay.claim(&attempt(&host, "a", "1")) else {
+            panic!("not the first")
+        };
+        drop(ticket);
+        assert_eq!(outcome.wait().await.outcome(), SignalOutcome::Indeterminate);
+    }
+}

@@ -171,7 +171,9 @@ impl DeviceChange {
     pub fn between(before: &Device, after: &Device) -> Self {
         Self {
             key: after.key,
-            info: (before.info != after.info).then(|| Arc::clone(&after.info)),
+            // Static facts are shared between snapshots as a rule: then there is nothing to compare.
+            info: (!Arc::ptr_eq(&before.info, &after.info) && before.info != after.info)
+                .then(|| Arc::clone(&after.info)),
             status: (before.status != after.status).then_some(after.status),
             readings: before.readings.patch_to(&after.readings),
         }
@@ -182,7 +184,11 @@ impl DeviceChange {
         self.info.is_none() && self.status.is_none() && self.readings.is_none()
     }
 
-    fn apply_to(&self, devices: &mut BTreeMap<DeviceKey, Arc<Device>>) -> Result<(), ApplyError> {
+    /// Makes the change in a set of devices.
+    ///
+    /// # Errors
+    /// When the device is not in the set and the change does not introduce it.
+    pub fn apply_to(&self, devices: &mut BTreeMap<DeviceKey, Arc<Device>>) -> Result<(), ApplyError> {
         if let Some(device) = devices.get_mut(&self.key) {
             let device = Arc::make_mut(device);
             if let Some(info) = &self.info {
@@ -234,7 +240,11 @@ impl ProcessChange {
         self.info.is_none() && self.state.is_none() && self.readings.is_none() && self.uses.is_none()
     }
 
-    fn apply_to(&self, processes: &mut BTreeMap<ProcessIdentity, Arc<Process>>) -> Result<(), ApplyError> {
+    /// Makes the change in a set of processes.
+    ///
+    /// # Errors
+    /// When the process is not in the set and the change does not introduce it.
+    pub fn apply_to(&self, processes: &mut BTreeMap<ProcessIdentity, Arc<Process>>) -> Result<(), ApplyError> {
         if let Some(process) = processes.get_mut(&self.identity) {
             let process = Arc::make_mut(process);
             if let Some(info) = &self.info {

@@ -147,14 +147,14 @@ impl Dialer {
             async move { stream.ok_or_else(|| std::io::Error::other("the connection was lost")) }
         });
         let connected = endpoint.connect_with_connector(once).await;
-        connected.map_err(|error| ConnectError::Http2 { address: address.to_owned(), source: error })
+        connected.map_err(|error| ConnectError::Http2 { address: address.to_owned(), cause: error })
     }
 }
 
 async fn connect_tcp(address: &str) -> Result<TcpStream, ConnectError> {
     let resolved: Vec<_> = match tokio::net::lookup_host(address).await {
         Ok(found) => found.collect(),
-        Err(source) => return Err(ConnectError::Resolve { address: address.to_owned(), source }),
+        Err(cause) => return Err(ConnectError::Resolve { address: address.to_owned(), cause }),
     };
     let mut newest = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
     for socket in resolved {

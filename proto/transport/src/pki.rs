@@ -41,12 +41,12 @@ pub enum PkiError {
     #[error("`{0}` exists already; nothing was written")]
     Exists(PathBuf),
     /// A file cannot be read or written.
-    #[error("`{path}`: {source}")]
+    #[error("`{path}`: {cause}")]
     Io {
         /// Which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A name is not allowed.
     #[error(transparent)]

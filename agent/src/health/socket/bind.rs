@@ -22,19 +22,19 @@ pub enum BindError {
     #[error("health socket `{0}`: a file that is not a socket is there; remove it or choose another path")]
     NotASocket(PathBuf),
     /// The path has no directory part, or the directory cannot be used.
-    #[error("health socket `{path}`: {source}")]
+    #[error("health socket `{path}`: {cause}")]
     Io {
         /// The socket's path.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
 /// Binds in a private directory beside the path, sets mode and owner, then moves the socket into place.
 pub(super) fn bind(options: &SocketOptions) -> Result<UnixListener, BindError> {
     let path = &options.path;
-    let failed = |source| BindError::Io { path: path.clone(), source };
+    let failed = |source| BindError::Io { path: path.clone(), cause: source };
     let directory = path.parent().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
     fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed)?;
     clear(path)?;
@@ -60,12 +60,12 @@ fn bind_privately(temporary: &Path, options: &SocketOptions) -> io::Result<UnixL
 fn clear(path: &Path) -> Result<(), BindError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(BindError::Io { path: path.to_owned(), source }),
+        Err(source) => Err(BindError::Io { path: path.to_owned(), cause: source }),
         Ok(found) if !found.file_type().is_socket() => Err(BindError::NotASocket(path.to_owned())),
         Ok(_) => match StdUnixStream::connect(path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             Ok(_) => Err(BindError::InUse(path.to_owned())),
-            Err(source) => Err(BindError::Io { path: path.to_owned(), source }),
+            Err(source) => Err(BindError::Io { path: path.to_owned(), cause: source }),
         },
     }
 }

@@ -15,12 +15,12 @@ pub enum ConnectError {
     #[error("`{0}` is not an address; write HOST:PORT")]
     Address(String),
     /// The name does not resolve.
-    #[error("`{address}`: the name cannot be resolved: {source}")]
+    #[error("`{address}`: the name cannot be resolved: {cause}")]
     Resolve {
         /// Where to.
         address: String,
         /// What the resolver said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Nothing listens there.
     #[error("`{address}`: connection refused; nothing listens there")]
@@ -37,12 +37,12 @@ pub enum ConnectError {
         limit: Duration,
     },
     /// The network failed.
-    #[error("`{address}`: {source}")]
+    #[error("`{address}`: {cause}")]
     Network {
         /// Where to.
         address: String,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// What answers does not speak TLS, or not ours.
     #[error("`{address}`: what answers there does not speak gpufleet's TLS: {problem}")]
@@ -97,12 +97,12 @@ pub enum ConnectError {
         wanted: String,
     },
     /// HTTP/2 did not come about.
-    #[error("`{address}`: HTTP/2 failed: {source}")]
+    #[error("`{address}`: HTTP/2 failed: {cause}")]
     Http2 {
         /// Where to.
         address: String,
         /// What failed.
-        source: tonic::transport::Error,
+        cause: tonic::transport::Error,
     },
 }
 
@@ -111,7 +111,7 @@ impl ConnectError {
         let address = address.to_owned();
         match source.kind() {
             io::ErrorKind::ConnectionRefused => Self::Refused { address },
-            _ => Self::Network { address, source },
+            _ => Self::Network { address, cause: source },
         }
     }
 

@@ -21,12 +21,12 @@ use crate::tls::{self, Parts};
 #[non_exhaustive]
 pub enum CredentialsError {
     /// A file cannot be read.
-    #[error("`{path}`: {source}; is this the right directory, and may this user read it?")]
+    #[error("`{path}`: {cause}; is this the right directory, and may this user read it?")]
     Read {
         /// Which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Others may read the private key.
     #[error("`{path}`: the private key is open to other users (mode {mode:03o}); run `chmod 600` on it")]
@@ -112,13 +112,13 @@ impl Source {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
-    std::fs::read(path).map_err(|source| CredentialsError::Read { path: path.to_owned(), source })
+    std::fs::read(path).map_err(|cause| CredentialsError::Read { path: path.to_owned(), cause })
 }
 
 fn refuse_open_key(path: &Path) -> Result<(), CredentialsError> {
     let metadata = std::fs::metadata(path);
     let mode =
-        metadata.map_err(|source| CredentialsError::Read { path: path.to_owned(), source })?.permissions().mode();
+        metadata.map_err(|cause| CredentialsError::Read { path: path.to_owned(), cause })?.permissions().mode();
     if mode & 0o007 != 0 {
         return Err(CredentialsError::OpenKey { path: path.to_owned(), mode: mode & 0o777 });
     }

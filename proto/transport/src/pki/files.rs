@@ -9,7 +9,7 @@ use super::PkiError;
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> PkiError + use<> {
     let path = path.to_owned();
-    move |source| PkiError::Io { path, source }
+    move |cause| PkiError::Io { path, cause }
 }
 
 pub(super) fn read(path: &Path) -> Result<String, PkiError> {

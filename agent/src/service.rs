@@ -1,0 +1,166 @@
+//! `gpufleet.v1.AgentService` over the newest snapshot. Handlers never call the driver.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpufleet_model::HostDelta;
+use gpufleet_proto::convert::{encode_processes, snapshot_chunks, std_duration, timestamp};
+use gpufleet_proto::status::Reason;
+use gpufleet_proto::v1::agent_service_server::AgentService;
+use gpufleet_proto::v1::{self, ProcessScope};
+use gpufleet_transport::peer;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status};
+
+use crate::sampling::{Sampled, Sampling};
+use crate::settings::ServingSettings;
+use crate::signal::{Attempt, Signals};
+use crate::watch::{
+    DeviceMessages, HostMessages, Messages, ProcessMessages, Watch, WatchStream, channel, shutting_down,
+};
+
+mod access;
+mod request;
+
+pub(crate) use access::table;
+pub(crate) use request::invalid;
+
+/// Bookmarks of a stream come at least this often, so no interval may be longer.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(15);
+
+/// The service's handlers.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentApi {
+    pub(crate) sampling: Arc<Sampling>,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) watches: Arc<Semaphore>,
+    pub(crate) settings: ServingSettings,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+impl AgentApi {
+    async fn newest(&self) -> Result<Sampled, Status> {
+        self.sampling.newest().await.ok_or_else(shutting_down)
+    }
+
+    fn watch<M: Messages>(
+        &self,
+        messages: M,
+        min_interval: Option<prost_types::Duration>,
+    ) -> Result<Response<WatchStream<M::Message>>, Status> {
+        let min_interval = match min_interval {
+            None => Duration::ZERO,
+            Some(interval) => std_duration(interval)
+                .ok_or_else(|| request::invalid("min_interval", "is not a length of time"))?
+                .min(LONGEST_INTERVAL),
+        };
+        let place = Arc::clone(&self.watches).try_acquire_owned().map_err(|_| {
+            let message = "this agent serves as many streams as it may; close one and try again";
+            Reason::TooManyRequests.status(message, [])
+        })?;
+        let (stream, output, ending) = channel();
+        let (sampling, max_age) = (Arc::clone(&self.sampling), self.settings.watch_age);
+        // The stream ends when the last sender is gone; by then it must be known how.
+        let last = output.clone();
+        let watch = Watch { sampling, messages, min_interval, max_age, output };
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            let ended = watch.run(stop).await;
+            let _ = ending.set(ended.map_or(Ok(()), Err));
+            drop((last, place));
+        });
+        Ok(Response::new(stream))
+    }
+}
+
+#[tonic::async_trait]
+impl AgentService for AgentApi {
+    type WatchHostStream = WatchStream<v1::WatchHostResponse>;
+    type WatchDevicesStream = WatchStream<v1::WatchDevicesResponse>;
+    type ListProcessesStream = tokio_stream::Iter<std::vec::IntoIter<Result<v1::ListProcessesResponse, Status>>>;
+    type WatchProcessesStream = WatchStream<v1::WatchProcessesResponse>;
+    type WatchHealthStream = WatchStream<v1::WatchHealthResponse>;
+    type WatchEventsStream = WatchStream<v1::WatchEventsResponse>;
+
+    async fn get_host(&self, _: Request<v1::GetHostRequest>) -> Result<Response<v1::GetHostResponse>, Status> {
+        let newest = self.newest().await?.snapshot;
+        let (host, sampled_at) = (Some((&*newest.host).into()), Some(timestamp(newest.sampled_at)));
+        Ok(Response::new(v1::GetHostResponse { host, sampled_at }))
+    }
+
+    async fn watch_host(
+        &self,
+        request: Request<v1::WatchHostRequest>,
+    ) -> Result<Response<Self::WatchHostStream>, Status> {
+        self.watch(HostMessages, request.into_inner().min_interval)
+    }
+
+    async fn watch_devices(
+        &self,
+        request: Request<v1::WatchDevicesRequest>,
+    ) -> Result<Response<Self::WatchDevicesStream>, Status> {
+        self.watch(DeviceMessages, request.into_inner().min_interval)
+    }
+
+    async fn list_processes(
+        &self,
+        request: Request<v1::ListProcessesRequest>,
+    ) -> Result<Response<Self::ListProcessesStream>, Status> {
+        let scope = request::scope(request.into_inner().scope)?;
+        let newest = self.newest().await?.snapshot;
+        let snapshot = ProcessMessages::in_scope(scope, &self.sampling, &newest).await;
+        let processes = HostDelta { host: None, devices: Vec::new(), ..HostDelta::full(&snapshot) };
+        let batch = |chunk: HostDelta| {
+            Ok(v1::ListProcessesResponse {
+                sampled_at: Some(timestamp(chunk.sampled_at)),
+                processes: encode_processes(&chunk).map(|changes| changes.upserts).unwrap_or_default(),
+            })
+        };
+        let batches: Vec<_> = snapshot_chunks(processes).into_iter().map(batch).collect();
+        Ok(Response::new(tokio_stream::iter(batches)))
+    }
+
+    async fn watch_processes(
+        &self,
+        request: Request<v1::WatchProcessesRequest>,
+    ) -> Result<Response<Self::WatchProcessesStream>, Status> {
+        let request = request.into_inner();
+        let scope: ProcessScope = request::scope(request.scope)?;
+        self.watch(ProcessMessages { scope }, request.min_interval)
+    }
+
+    async fn signal_process(
+        &self,
+        request: Request<v1::SignalProcessRequest>,
+    ) -> Result<Response<v1::SignalProcessResponse>, Status> {
+        let peer = peer(&request)?;
+        let caller = peer.identity.to_string();
+        tracing::debug!(%caller, address = %peer.address, "signal asked for");
+        let attempt = Attempt::from_wire(caller.clone(), request.into_inner()).inspect_err(|status| {
+            tracing::info!(%caller, problem = status.message(), "signal refused: the request is not valid");
+        })?;
+        let report = self.signals.attempt(attempt).await?;
+        Ok(Response::new(report.into()))
+    }
+
+    async fn get_health(&self, _: Request<v1::GetHealthRequest>) -> Result<Response<v1::GetHealthResponse>, Status> {
+        Err(request::not_implemented("GetHealth"))
+    }
+
+    async fn watch_health(
+        &self,
+        _: Request<v1::WatchHealthRequest>,
+    ) -> Result<Response<Self::WatchHealthStream>, Status> {
+        Err(request::not_implemented("WatchHealth"))
+    }
+
+    async fn watch_events(
+        &self,
+        _: Request<v1::WatchEventsRequest>,
+    ) -> Result<Response<Self::WatchEventsStream>, Status> {
+        Err(request::not_implemented("WatchEvents"))
+    }
+}
