@@ -6,6 +6,7 @@
 mod filter;
 mod missing;
 mod near;
+mod selection;
 mod summary;
 #[cfg(test)]
 mod tests;

@@ -83,7 +83,7 @@ impl Aggregator {
             unreachable_after: settings.fan_in.unreachable_after,
         };
         let (fleet, writer) = Fleet::new(freshness);
-        let asks = Arc::new(Asks::new(settings.serving.asks_in_flight, settings.serving.ask_timeout));
+        let asks = Arc::new(Asks::new(settings.serving.asks_in_flight, settings.serving.ask_timeout, freshness));
         let api = FleetApi {
             fleet: Arc::clone(&fleet),
             signals: Arc::new(Signals::new(Arc::clone(&fleet), Arc::clone(&asks), operators)),

@@ -73,6 +73,14 @@ fn build_once(profile: &Path, what: &str, selection: &[&str]) {
         }
     }
     command.arg("--target-dir").arg(profile.parent().expect("the target folder"));
+    // What cargo tells a test of its package would make build scripts that look at it run again, and with them half of
+    // the tree.
+    for (name, _) in std::env::vars_os() {
+        let told = |prefix: &&str| name.to_str().is_some_and(|name| name.starts_with(prefix));
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"].iter().any(told) {
+            command.env_remove(&name);
+        }
+    }
     let output = command.output().expect("cargo can be run");
     assert!(output.status.success(), "cargo cannot build {what}:\n{}", String::from_utf8_lossy(&output.stderr));
     if let Some(run) = run {

@@ -20,13 +20,14 @@ mod pki;
 mod program;
 mod sandbox;
 pub mod terminal;
+pub mod view;
 mod wait;
 mod workload;
 
 pub use artifacts::{binary, fake_nvml_folder, fake_nvml_library};
 pub use driver::Driver;
-pub use gpufleet_fake_nvml::Code;
 pub use gpufleet_fake_nvml::scenario;
+pub use gpufleet_fake_nvml::{Code, SCENARIO_VARIABLE};
 pub use gpufleet_transport::Role;
 pub use pki::Certificates;
 pub use program::{Finished, Program, ProgramBuilder};

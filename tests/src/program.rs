@@ -46,6 +46,17 @@ impl ProgramBuilder {
         arguments.into_iter().fold(self, Self::arg)
     }
 
+    /// Gives a flag another value, or adds it.
+    #[must_use]
+    pub fn set(mut self, flag: &str, value: impl AsRef<OsStr>) -> Self {
+        let place = self.arguments.iter().position(|argument| argument == flag);
+        match place.and_then(|place| self.arguments.get_mut(place + 1)) {
+            Some(old) => value.as_ref().clone_into(old),
+            None => return self.arg(flag).arg(value),
+        }
+        self
+    }
+
     /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {

@@ -49,17 +49,20 @@ impl Sandbox {
 
     /// How the agent of a host is started, without a driver: it finds no device.
     pub fn agent_without_driver(&self, host: &str) -> ProgramBuilder {
+        self.agent_with_library(host, &self.folder().join("no-such-library.so"))
+    }
+
+    /// How the agent of a host is started over a library that may not be there.
+    pub fn agent_with_library(&self, host: &str, library: &Path) -> ProgramBuilder {
         let tls = self.certificates.of(Role::Agent, host);
         self.server("gpufleet-agent", host, &tls)
-            .args(["--host-name", host, "--interval", "200ms", "--backend", "nvml"])
-            .env("GPUFLEET_AGENT_NVML_LIBRARY", self.folder().join("no-such-library.so"))
+            .args(["--host-name", host, "--interval", "200ms", "--backend", "nvml", "--nvml-library"])
+            .arg(library)
     }
 
     /// How the agent of a host is started over a fake driver.
     pub fn agent_with(&self, host: &str, driver: &Driver) -> ProgramBuilder {
-        self.agent_without_driver(host)
-            .env("GPUFLEET_AGENT_NVML_LIBRARY", fake_nvml_library())
-            .env(SCENARIO_VARIABLE, driver.path())
+        self.agent_with_library(host, &fake_nvml_library()).env(SCENARIO_VARIABLE, driver.path())
     }
 
     /// An agent with its driver, serving.
@@ -76,10 +79,15 @@ impl Sandbox {
 
     /// How an aggregator over these hosts is started.
     pub fn aggregator_of(&self, hosts: &[(&str, SocketAddr)]) -> ProgramBuilder {
-        let tls = self.certificates.of(Role::Aggregator, AGGREGATOR);
         let hosts: Vec<_> = hosts.iter().map(|(name, address)| format!("{name}={address}")).collect();
-        self.server("gpufleet-aggregator", AGGREGATOR, &tls)
-            .args(["--hosts", &hosts.join(","), "--operator", OPERATOR])
+        self.aggregator_from(AGGREGATOR, &hosts.join(","))
+    }
+
+    /// How an aggregator over an inventory is started.
+    pub fn aggregator_from(&self, title: &str, hosts: &str) -> ProgramBuilder {
+        let tls = self.certificates.of(Role::Aggregator, AGGREGATOR);
+        self.server("gpufleet-aggregator", title, &tls)
+            .args(["--hosts", hosts, "--operator", OPERATOR])
             .env("GPUFLEET_AGGREGATOR_FAN_IN__UNREACHABLE_AFTER", "4s")
             .env("GPUFLEET_AGGREGATOR_FAN_IN__RECONNECT_AFTER", "100ms")
             .env("GPUFLEET_AGGREGATOR_FAN_IN__RECONNECT_AT_MOST", "1s")
@@ -164,7 +172,18 @@ impl Fleet {
             driver.update(&change);
             sandbox.agent_over(host, driver)
         };
-        let agents: Vec<_> = hosts.into_iter().map(start).collect();
+        let agents = hosts.into_iter().map(start).collect();
+        Self::over(sandbox, agents)
+    }
+
+    /// A fleet of one agent, however that is started.
+    pub fn of_one(sandbox: Sandbox, host: &str, driver: Driver, agent: ProgramBuilder) -> Self {
+        let mut program = agent.spawn();
+        let address = program.address();
+        Self::over(sandbox, vec![Agent { name: host.to_owned(), driver, program, address }])
+    }
+
+    fn over(sandbox: Sandbox, agents: Vec<Agent>) -> Self {
         let addresses: Vec<_> = agents.iter().map(|agent| (agent.name.as_str(), agent.address)).collect();
         let mut aggregator = sandbox.aggregator_of(&addresses).spawn();
         let address = aggregator.address();
@@ -195,17 +214,15 @@ impl Fleet {
         self.gpuctl(arguments).args(["-o", "json"]).run().expect_code(0).json()
     }
 
-    /// Waits until `gpuctl hosts` says so of a host.
+    /// Waits until the aggregator says so of a host: `connected`, `stale`, `unreachable` or `never_seen`.
     #[track_caller]
     pub fn until_host_is(&self, host: &str, state: &str) {
+        let wanted = format!("CONNECTION_STATE_{}", state.to_uppercase());
         crate::eventually(&format!("`{host}` is {state}"), || {
-            let finished = self.gpuctl(["hosts", "-o", "json"]).run();
-            let answer: serde_json::Value = serde_json::from_str(&finished.stdout)
-                .map_err(|e| format!("{e}\n{}{}", finished.stdout, finished.stderr))?;
-            let found = crate::json::rows(&answer, "hosts").into_iter().find(|row| row["name"] == host);
-            match found {
-                Some(row) if row["state"].as_str().is_some_and(|is| is.eq_ignore_ascii_case(state)) => Ok(()),
-                other => Err(format!("{other:?}")),
+            let hosts = self.hosts()?;
+            match hosts.iter().find(|found| found.name == host) {
+                Some(found) if found.state().as_str_name() == wanted => Ok(()),
+                found => Err(format!("{found:#?}")),
             }
         });
     }

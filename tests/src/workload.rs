@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
 
 use crate::eventually;
 
@@ -20,15 +23,28 @@ impl Workload {
 
     /// Starts one that ignores SIGTERM.
     pub fn stubborn(mark: &str) -> Self {
-        // The loop outlives the end of each `sleep`, which SIGTERM to the process alone does not reach.
+        // The loop outlives the end of each `sleep`.
         let workload = Self::spawn("trap '' TERM; while :; do sleep 1 & wait $!; done", mark);
-        eventually("the stubborn process ignores SIGTERM", || {
-            let status = fs::read_to_string(format!("/proc/{}/status", workload.pid())).unwrap_or_default();
-            let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-            let signals = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
-            if signals & (1 << 14) != 0 { Ok(()) } else { Err(status) }
-        });
+        workload.until_signals_are("SigIgn:", Signal::TERM);
         workload
+    }
+
+    /// Starts one that adds a line to a file for each SIGUSR1.
+    pub fn counting(file: &Path) -> Self {
+        let script = "trap 'echo hit >> \"$1\"' USR1; while :; do sleep 1 & wait $!; done";
+        let workload = Self::spawn(script, file.to_str().expect("a path in UTF-8"));
+        workload.until_signals_are("SigCgt:", Signal::USR1);
+        workload
+    }
+
+    /// Waits until this line of `/proc/PID/status` has the bit of a signal.
+    fn until_signals_are(&self, line: &str, signal: Signal) {
+        eventually("the process is ready for signals", || {
+            let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+            let bits = status.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_default();
+            let signals = u64::from_str_radix(bits.trim(), 16).unwrap_or(0);
+            if signals & (1 << (signal.as_raw() - 1)) != 0 { Ok(()) } else { Err(status) }
+        });
     }
 
     /// Starts one under a pid that was used before, or `None` where the machine does not let us choose.
@@ -86,7 +102,7 @@ impl Drop for Workload {
         if let (Ok(None), Some(group)) =
             (self.child.try_wait(), rustix::process::Pid::from_raw(self.pid().cast_signed()))
         {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
             let _ = self.child.wait();
         }
     }

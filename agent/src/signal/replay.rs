@@ -15,7 +15,7 @@ const MOST: usize = 4096;
 
 type Answer = watch::Receiver<Option<Report>>;
 
-/// The memory of request ids, by caller.
+/// The memory of request ids, by caller and on whose behalf it calls.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     known: Mutex<HashMap<(String, String), Known>>,
@@ -42,7 +42,8 @@ pub(super) enum Turn {
 
 impl Replay {
     pub(super) fn turn(&self, attempt: &Attempt) -> Turn {
-        let key = (attempt.caller.clone(), attempt.request_id.clone());
+        // An aggregator asks for many people, who choose their ids without knowing of each other.
+        let key = (format!("{} {}", attempt.caller, attempt.on_behalf_of), attempt.request_id.clone());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = known.get(&key) {
             // How long the caller waits does not make it another request.

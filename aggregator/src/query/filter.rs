@@ -132,60 +132,15 @@ impl Filter {
         }
     }
 
-    /// True when the host itself is meant: by name, and by what is on it when devices, users or pids are named.
-    pub(crate) fn selects_host(&self, snapshot: Option<&HostSnapshot>) -> bool {
-        if self.is_whole_hosts() {
-            return true;
-        }
-        let Some(snapshot) = snapshot else { return false };
-        if self.narrows_processes() {
-            snapshot.processes.values().any(|process| self.selects_process(snapshot, process))
-        } else {
-            snapshot.devices.values().any(|device| self.names_device(device))
-        }
-    }
-
-    /// True when the device is meant: named, and used by a process that is meant when users or pids are named.
-    pub(crate) fn selects_device(&self, snapshot: &HostSnapshot, device: &Device) -> bool {
-        self.names_device(device)
-            && (!self.narrows_processes()
-                || snapshot.processes.values().any(|process| {
-                    process.uses.iter().any(|used| used.device == device.key) && self.names_process(process)
-                }))
-    }
-
-    /// True when the process is meant: named, and on a device that is meant when devices are named.
-    pub(crate) fn selects_process(&self, snapshot: &HostSnapshot, process: &Process) -> bool {
-        self.names_process(process)
-            && (self.devices.is_empty()
-                || process
-                    .uses
-                    .iter()
-                    .any(|used| snapshot.devices.get(&used.device).is_some_and(|device| self.names_device(device))))
-    }
-
-    /// True when a process that an agent listed anew is meant. Devices are told by the keys that `snapshot` knows.
-    pub(crate) fn selects_listed(&self, snapshot: &HostSnapshot, process: &v1::ProcessChange) -> bool {
-        let pid = process.identity.as_ref().map_or(0, |identity| identity.pid);
-        let user = process.info.as_ref().and_then(|info| info.user.as_deref());
-        let held = process.device_uses.as_ref().map_or(&[][..], |uses| uses.uses.as_slice());
-        self.names_pid_and_user(pid, user)
-            && (self.devices.is_empty()
-                || held.iter().any(|used| {
-                    let key = gpufleet_model::DeviceKey(used.device_key);
-                    snapshot.devices.get(&key).is_some_and(|device| self.names_device(device))
-                }))
-    }
-
-    fn names_device(&self, device: &Device) -> bool {
+    pub(super) fn names_device(&self, device: &Device) -> bool {
         self.devices.is_empty() || self.devices.iter().any(|selector| selector.matches(device))
     }
 
-    fn names_process(&self, process: &Process) -> bool {
+    pub(super) fn names_process(&self, process: &Process) -> bool {
         self.names_pid_and_user(process.identity.pid, process.info.user.as_deref())
     }
 
-    fn names_pid_and_user(&self, pid: u32, user: Option<&str>) -> bool {
+    pub(super) fn names_pid_and_user(&self, pid: u32, user: Option<&str>) -> bool {
         (self.pids.is_empty() || self.pids.contains(&pid))
             && (self.users.is_empty() || user.is_some_and(|user| self.users.contains(user)))
     }

@@ -71,18 +71,16 @@ impl Group {
     }
 
     fn add(&mut self, snapshot: &HostSnapshot, filter: &Filter) {
-        let used = used_devices(snapshot);
-        for device in snapshot.devices.values().filter(|device| filter.selects_device(snapshot, device)) {
+        let (used, selection) = (used_devices(snapshot), filter.select(snapshot));
+        for device in snapshot.devices.values().filter(|device| selection.device(device)) {
             if device.info.mig.is_some() {
                 self.totals.mig_instances += 1;
             } else {
                 self.add_device(device, used.contains(&device.key));
             }
         }
-        let selected = snapshot
-            .processes
-            .values()
-            .filter(|process| !process.uses.is_empty() && filter.selects_process(snapshot, process));
+        let selected =
+            snapshot.processes.values().filter(|process| !process.uses.is_empty() && selection.process(process));
         self.totals.processes =
             self.totals.processes.saturating_add(u32::try_from(selected.count()).unwrap_or(u32::MAX));
     }
@@ -119,12 +117,11 @@ impl Group {
 fn used_devices(snapshot: &HostSnapshot) -> HashSet<DeviceKey> {
     let mut used: HashSet<DeviceKey> =
         snapshot.processes.values().flat_map(|process| process.uses.iter().map(|used| used.device)).collect();
-    let parents: HashSet<&str> = snapshot
-        .devices
-        .values()
-        .filter(|device| used.contains(&device.key))
-        .filter_map(|device| device.info.mig.as_ref().map(|mig| mig.parent_uuid.as_str()))
-        .collect();
-    used.extend(snapshot.devices.values().filter(|d| parents.contains(d.info.uuid.as_str())).map(|d| d.key));
+    let instances = snapshot.devices.values().filter(|device| used.contains(&device.key));
+    let parents: HashSet<&str> =
+        instances.filter_map(|device| device.info.mig.as_ref().map(|mig| mig.parent_uuid.as_str())).collect();
+    if !parents.is_empty() {
+        used.extend(snapshot.devices.values().filter(|d| parents.contains(d.info.uuid.as_str())).map(|d| d.key));
+    }
     used
 }

@@ -102,8 +102,9 @@ async fn all_that_is_set_must_hold() {
     let (fleet, _writers) = fleet(&["node1"], vec![snapshot.clone()]);
     let selected = |filter: v1::FleetFilter| {
         let filter = parse(&fleet, filter).unwrap();
-        let devices = snapshot.devices.values().filter(|d| filter.selects_device(&snapshot, d)).map(|d| d.key.0);
-        let processes = snapshot.processes.values().filter(|p| filter.selects_process(&snapshot, p));
+        let selection = filter.select(&snapshot);
+        let devices = snapshot.devices.values().filter(|d| selection.device(d)).map(|d| d.key.0);
+        let processes = snapshot.processes.values().filter(|p| selection.process(p));
         (devices.collect::<Vec<_>>(), processes.map(|p| p.identity.pid).collect::<Vec<_>>())
     };
     let all = v1::FleetFilter::default;
@@ -124,7 +125,8 @@ async fn a_physical_device_stands_for_its_instances() {
         Some(MigInstance { parent_uuid, gpu_instance_id: 1, compute_instance_id: 0 });
     let (fleet, _writers) = fleet(&["node1"], vec![snapshot.clone()]);
     let filter = parse(&fleet, devices(&["GPU-node1-0"])).unwrap();
-    assert!(snapshot.devices.values().all(|device| filter.selects_device(&snapshot, device)));
+    let selection = filter.select(&snapshot);
+    assert!(snapshot.devices.values().all(|device| selection.device(device)));
 }
 
 #[tokio::test]

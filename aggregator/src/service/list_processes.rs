@@ -134,7 +134,8 @@ impl List {
     }
 
     fn known(&self, snapshot: &HostSnapshot, cell: &HostCell) -> Vec<v1::HostProcessChanges> {
-        let selected = snapshot.processes.values().filter(|process| self.filter.selects_process(snapshot, process));
+        let selection = self.filter.select(snapshot);
+        let selected = snapshot.processes.values().filter(|process| selection.process(process));
         let upserts = selected.map(|process| v1::ProcessChange::from(&ProcessChange::full(process))).collect();
         parts(cell, snapshot, Some(timestamp(snapshot.sampled_at)), upserts)
     }
@@ -160,9 +161,10 @@ impl List {
     async fn ask(&self, cell: &HostCell, answers: mpsc::Sender<v1::HostProcessChanges>) -> Result<(), AskError> {
         let record = cell.record();
         let Some(sample) = &record.sample else { return Err(AskError::NotConnected) };
+        let selection = self.filter.select(&sample.snapshot);
         let mut listing = self.api.asks.list_processes(cell).await?;
         while let Some(v1::ListProcessesResponse { sampled_at, mut processes }) = listing.next().await? {
-            processes.retain(|process| self.filter.selects_listed(&sample.snapshot, process));
+            processes.retain(|process| selection.listed(process));
             for part in parts(cell, &sample.snapshot, sampled_at, processes) {
                 if answers.send(part).await.is_err() {
                     return Ok(());

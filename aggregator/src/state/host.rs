@@ -9,12 +9,17 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use gpufleet_model::HostSnapshot;
+use gpufleet_proto::v1::ConnectionState;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use super::freshness::{Freshness, HostState};
 use super::marks::{Aspect, Slot};
 use crate::inventory::InventoryEntry;
+
+const CONNECTED: u64 = ConnectionState::Connected as u64;
+const UNREACHABLE: u64 = ConnectionState::Unreachable as u64;
+const NEVER_SEEN: u64 = ConnectionState::NeverSeen as u64;
 
 /// One host of the inventory. Lives as long as the host is in it.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub(crate) struct HostCell {
     channel: ArcSwapOption<Channel>,
     /// Nanoseconds from `added_at` to the newest sample, plus one; 0 while there is none.
     received: AtomicU64,
+    /// Nanoseconds from `added_at` to the moment when the newest sample becomes stale.
+    fresh_until: AtomicU64,
     /// The state the watchers were last told of, see [`HostCell::note_state`].
     told: AtomicU64,
     added_at: Instant,
@@ -107,6 +114,7 @@ impl HostCell {
             record: ArcSwap::from_pointee(HostRecord { link: Link::Idle { since: added_at }, sample: None }),
             channel: ArcSwapOption::empty(),
             received: AtomicU64::new(0),
+            fresh_until: AtomicU64::new(0),
             told: AtomicU64::new(0),
             added_at,
             fleet_revision,
@@ -162,8 +170,18 @@ impl HostCell {
 
     /// Tells watchers when the state differs from what they were last told. Called by the sweep.
     pub(crate) fn note_state(&self, rules: &Freshness, now: Instant) {
+        let told = self.told.load(Ordering::Acquire);
+        let fresh = nanos_between(self.added_at, now) <= self.fresh_until.load(Ordering::Acquire);
+        // Time alone moves a host only from connected to stale, and on. Most hosts are done with here, without a look
+        // at their record.
+        let cannot_move = if fresh { told == CONNECTED } else { told == UNREACHABLE || told == NEVER_SEEN };
+        if cannot_move {
+            return;
+        }
         let code = self.state(rules, now).connection as u64;
-        if self.told.swap(code, Ordering::AcqRel) != code {
+        // When the writer has told of another state meanwhile, that one is newer.
+        let noted = self.told.compare_exchange(told, code, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if noted && code != told {
             self.raise(Changed { host: true, devices: false, processes: false });
         }
     }
@@ -197,9 +215,11 @@ impl HostWriter {
         &self.cell
     }
 
-    /// The rules by which the host counts as fresh.
-    pub(crate) fn rules(&self) -> &Freshness {
-        &self.rules
+    /// How much silence ends the host's connection.
+    pub(crate) fn silence_limit(&self) -> Duration {
+        let record = self.cell.record.load();
+        let interval = record.sample.as_ref().map_or(Duration::ZERO, |sample| interval(&sample.snapshot));
+        self.rules.unreachable_after(interval)
     }
 
     /// Lets others call the agent over the connection.
@@ -232,7 +252,7 @@ impl HostWriter {
     /// Takes a complete first state of a new stream.
     pub(crate) fn begin(&mut self, snapshot: Arc<HostSnapshot>) {
         self.generation += 1;
-        let now = self.received_now();
+        let now = self.received_now(&snapshot);
         let sample = Sample { snapshot, generation: self.generation };
         self.publish(HostRecord { link: Link::Up { since: now }, sample: Some(sample) }, Changed::ALL);
     }
@@ -240,7 +260,7 @@ impl HostWriter {
     /// Takes the next state of the stream.
     pub(crate) fn advance(&mut self, snapshot: Arc<HostSnapshot>, changed: Changed) {
         let before = self.cell.received();
-        let now = self.received_now();
+        let now = self.received_now(&snapshot);
         let record = self.cell.record.load();
         let sample = Sample { snapshot, generation: self.generation };
         let gap = before
@@ -255,10 +275,11 @@ impl HostWriter {
         }
     }
 
-    fn received_now(&self) -> Instant {
-        let now = Instant::now();
-        let nanos = u64::try_from(now.saturating_duration_since(self.cell.added_at).as_nanos()).unwrap_or(u64::MAX - 1);
-        self.cell.received.store(nanos.saturating_add(1), Ordering::Release);
+    fn received_now(&self, snapshot: &HostSnapshot) -> Instant {
+        let (cell, now) = (&self.cell, Instant::now());
+        let stale_at = now + self.rules.stale_after(interval(snapshot));
+        cell.fresh_until.store(nanos_between(cell.added_at, stale_at), Ordering::Release);
+        cell.received.store(nanos_between(cell.added_at, now).saturating_add(1), Ordering::Release);
         now
     }
 
@@ -270,6 +291,10 @@ impl HostWriter {
         }
         self.cell.raise(changed);
     }
+}
+
+fn nanos_between(from: Instant, to: Instant) -> u64 {
+    u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A time of this process's monotonic clock as wall-clock time, for people.

@@ -53,8 +53,9 @@ pub(super) fn device_changes(
     after: &HostSnapshot,
 ) -> (Vec<v1::DeviceChanges>, bool) {
     let before = state(before);
-    let selected_before = |device: &Device| before.is_some_and(|state| filter.selects_device(state, device));
-    let selected_after = |device: &Device| filter.selects_device(after, device);
+    let (old, new) = (before.map(|state| filter.select(state)), filter.select(after));
+    let selected_before = |device: &Device| old.as_ref().is_some_and(|old| old.device(device));
+    let selected_after = |device: &Device| new.device(device);
     let found = difference(
         before.map(|state| &state.devices),
         &after.devices,
@@ -79,8 +80,9 @@ pub(super) fn process_changes(
     after: &HostSnapshot,
 ) -> (Vec<v1::ProcessChanges>, bool) {
     let before = state(before);
-    let selected_before = |process: &Process| before.is_some_and(|state| filter.selects_process(state, process));
-    let selected_after = |process: &Process| filter.selects_process(after, process);
+    let (old, new) = (before.map(|state| filter.select(state)), filter.select(after));
+    let selected_before = |process: &Process| old.as_ref().is_some_and(|old| old.process(process));
+    let selected_after = |process: &Process| new.process(process);
     let found = difference(
         before.map(|state| &state.processes),
         &after.processes,

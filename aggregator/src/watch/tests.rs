@@ -213,7 +213,8 @@ impl Mirror for DeviceMirror {
         for cell in filter.hosts(&fleet.table()) {
             if let Some(sample) = &cell.record().sample {
                 let mut devices = sample.snapshot.devices.clone();
-                devices.retain(|_, device| filter.selects_device(&sample.snapshot, device));
+                let selection = filter.select(&sample.snapshot);
+                devices.retain(|_, device| selection.device(device));
                 expected.insert(cell.name().to_string(), devices);
             }
         }
@@ -255,7 +256,8 @@ impl Mirror for ProcessMirror {
         for cell in filter.hosts(&fleet.table()) {
             if let Some(sample) = &cell.record().sample {
                 let mut processes = sample.snapshot.processes.clone();
-                processes.retain(|_, process| filter.selects_process(&sample.snapshot, process));
+                let selection = filter.select(&sample.snapshot);
+                processes.retain(|_, process| selection.process(process));
                 expected.insert(cell.name().to_string(), processes);
             }
         }

@@ -1,11 +1,13 @@
 //! A scripted agent: the real service over real mutual TLS, with a state and a behaviour that the test sets.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpufleet_model::{HostDelta, HostSnapshot, Process, ProcessChange};
 use gpufleet_proto::convert::{encode_host_response, snapshot_chunks, timestamp};
+use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::agent_service_server::{AgentService, AgentServiceServer};
 use gpufleet_proto::v1::{self, WatchPhase};
 use gpufleet_transport::{AccessTable, Credentials, Role, ServerLimits};
@@ -34,6 +36,10 @@ pub(crate) enum Streams {
     Misfit,
     /// Sends a message of 5 MB.
     Huge,
+    /// Ends the stream for its age.
+    Aged,
+    /// Begins its snapshot anew again and again.
+    Endless,
 }
 
 /// What the agent does with signal requests.
@@ -65,6 +71,8 @@ pub(crate) struct Script {
     /// Processes without a device, told only when every process is asked for.
     pub(crate) others: Mutex<Vec<Process>>,
     pub(crate) list_hangs: watch::Sender<bool>,
+    /// Questions for processes that came.
+    pub(crate) listings: AtomicUsize,
 }
 
 impl Script {
@@ -108,6 +116,7 @@ impl Agent {
             signalled: Mutex::default(),
             others: Mutex::default(),
             list_hangs: watch::Sender::new(false),
+            listings: AtomicUsize::new(0),
         });
         let address = listener.local_addr().unwrap();
         let routes = Routes::new(AgentServiceServer::new(Scripted(Arc::clone(&script))));
@@ -139,6 +148,11 @@ async fn send_stream(script: Arc<Script>, output: mpsc::Sender<Result<v1::WatchH
     let mut streams = script.streams.subscribe();
     streams.wait_for(|streams| *streams != Streams::Silent).await.ok()?;
     let mut sent = script.state();
+    while *streams.borrow() == Streams::Endless {
+        for chunk in snapshot_chunks(HostDelta::full(&sent)) {
+            output.send(Ok(encode_host_response(&chunk, WatchPhase::Snapshot, 0))).await.ok()?;
+        }
+    }
     for chunk in snapshot_chunks(HostDelta::full(&sent)) {
         output.send(Ok(encode_host_response(&chunk, WatchPhase::Snapshot, 0))).await.ok()?;
     }
@@ -159,7 +173,13 @@ async fn send_stream(script: Arc<Script>, output: mpsc::Sender<Result<v1::WatchH
         let mut message = encode_host_response(&delta, WatchPhase::Update, 0);
         let behaviour = *streams.borrow_and_update();
         match behaviour {
-            Streams::Good => {}
+            Streams::Good | Streams::Endless => {}
+            Streams::Aged => {
+                let aged = Reason::StreamAged.status("old", []);
+                script.streams.send_replace(Streams::Good);
+                output.send(Err(aged)).await.ok()?;
+                return None;
+            }
             Streams::Silent => {
                 streams.wait_for(|streams| *streams != Streams::Silent).await.ok()?;
                 continue;
@@ -197,6 +217,7 @@ impl AgentService for Scripted {
         &self,
         request: Request<v1::ListProcessesRequest>,
     ) -> Result<Response<Self::ListProcessesStream>, Status> {
+        self.0.listings.fetch_add(1, Ordering::Relaxed);
         let mut hangs = self.0.list_hangs.subscribe();
         hangs.wait_for(|hangs| !hangs).await.map_err(|_| Status::unavailable("gone"))?;
         let state = self.0.state();

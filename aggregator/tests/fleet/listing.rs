@@ -1,10 +1,14 @@
 //! `ListProcesses`: from the state, and asked anew of the agents.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::{self, ConnectionState, ProcessScope};
 
+use crate::agent::Streams;
 use crate::fixtures::{process, snapshot};
-use crate::world::{World, list, wait_for_state};
+use crate::world::{World, list, wait_for, wait_for_state};
 
 fn all() -> v1::FleetFilter {
     v1::FleetFilter::default()
@@ -68,6 +72,27 @@ async fn an_agent_that_does_not_answer_is_named_and_costs_its_own_part() {
     let absent = v1::FleetFilter { pids: vec![77], ..all() };
     let (processes, missing) = list(&mut client, absent, ProcessScope::All).await.unwrap();
     assert!(processes.is_empty() && missing.len() == 1, "whether the pid exists cannot be said");
+    world.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_that_falls_silent_is_not_waited_for() {
+    let world = World::start_with(vec![snapshot("node1", 1, 1)], |settings| {
+        settings.serving.ask_timeout = Duration::from_hours(1);
+        settings.fan_in.unreachable_after = Duration::from_mins(10);
+    })
+    .await;
+    let mut client = world.user().await;
+    world.connected(&mut client).await;
+    let script = &world.agent("node1").script;
+    script.list_hangs.send_replace(true);
+    let mut asking = client.clone();
+    let listing = tokio::spawn(async move { list(&mut asking, all(), ProcessScope::All).await });
+    wait_for("the question at the agent", async || (script.listings.load(Ordering::Relaxed) > 0).then_some(())).await;
+    script.streams.send_replace(Streams::Silent);
+    let (_, missing) = listing.await.unwrap().unwrap();
+    assert_eq!(missing[0].state(), ConnectionState::Stale);
+    assert_eq!(missing[0].problem, "cannot list its processes: the agent has fallen silent");
     world.shutdown().await;
 }
 

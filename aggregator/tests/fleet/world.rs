@@ -30,7 +30,7 @@ pub(crate) struct World {
 /// Settings with times short enough for tests.
 pub(crate) fn settings(inventory: InventorySource) -> AggregatorSettings {
     let mut settings = AggregatorSettings::new(inventory);
-    settings.fan_in.unreachable_after = Duration::from_secs(3);
+    settings.fan_in.unreachable_after = Duration::from_secs(4);
     settings.fan_in.connect_timeout = Duration::from_secs(2);
     settings.fan_in.reconnect_after = Duration::from_millis(100);
     settings.fan_in.reconnect_at_most = Duration::from_millis(400);
@@ -76,10 +76,14 @@ impl World {
         Self { authority, agents, aggregator: Some(aggregator), address }
     }
 
-    pub(crate) async fn client(&self, role: Role, name: &str) -> Client {
+    pub(crate) async fn channel(&self, role: Role, name: &str) -> Channel {
         let dialer = Dialer::new(issue(&self.authority, role, name), DialOptions::default());
         let expected = ExpectedPeer::AnyOf(&[Role::Aggregator]);
-        Client::new(dialer.connect(&self.address.to_string(), &expected).await.unwrap())
+        dialer.connect(&self.address.to_string(), &expected).await.unwrap()
+    }
+
+    pub(crate) async fn client(&self, role: Role, name: &str) -> Client {
+        Client::new(self.channel(role, name).await)
     }
 
     pub(crate) async fn user(&self) -> Client {

@@ -15,7 +15,8 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Splits the text of `/proc/PID/cmdline`: arguments end with NUL. Programs that overwrite their arguments with a title
-/// leave padding, so trailing empty arguments are dropped when there is more than one of them.
+/// leave padding behind it, so empty arguments after a single one are dropped, unless they are few and it is one word,
+/// as in `cat ""`. After several arguments they are kept: nothing pads there, and they may be meant.
 pub fn split(raw: &[u8]) -> Vec<Vec<u8>> {
     if raw.is_empty() {
         return Vec::new();
@@ -23,9 +24,10 @@ pub fn split(raw: &[u8]) -> Vec<Vec<u8>> {
     let ended = raw.strip_suffix(b"\0").unwrap_or(raw);
     let mut arguments: Vec<Vec<u8>> = ended.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
     let trailing = arguments.iter().rev().take_while(|argument| argument.is_empty()).count();
-    // One or two may be meant (`python -c x "" ""`); a title's padding is longer.
-    if trailing > 2 {
-        arguments.truncate(arguments.len() - trailing);
+    let rest = arguments.len() - trailing;
+    let is_title = rest <= 1 && (trailing > 2 || arguments.first().is_some_and(|first| first.contains(&b' ')));
+    if is_title {
+        arguments.truncate(rest.max(1));
     }
     arguments
 }
@@ -107,6 +109,8 @@ pub fn display(process: &Process) -> String {
     }
     match info.arguments.as_slice() {
         [] => format!("[{}]", escape(info.name.as_bytes())),
+        // A program that blanked its title still has a name.
+        [title] if title.is_empty() => format!("[{}]", escape(info.name.as_bytes())),
         // One argument is often a title that the program wrote for people.
         [title] => escape(title),
         arguments => escape(&join(arguments)),

@@ -12,6 +12,8 @@ pub struct DeviceKey(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Backend {
+    /// One that this version does not know: the agent is newer.
+    Unknown,
     /// NVIDIA, through NVML.
     Nvml,
     /// Moore Threads, through `mthreads-gmi`.
@@ -24,6 +26,7 @@ impl Backend {
     /// The name used in JSON, tables and configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Unknown => "unknown",
             Self::Nvml => "nvml",
             Self::Gmi => "gmi",
             Self::Simulated => "simulated",

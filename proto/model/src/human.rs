@@ -48,11 +48,21 @@ fn with_point(scaled: u128, decimals: u32) -> String {
     }
 }
 
+const DAY: u64 = 86_400;
+
 /// A length of time, fractions of the last digit cut off: `M:SS` below an hour, `H:MM:SS` below four days, then days.
 pub fn duration(length: Duration) -> String {
-    const DAY: u64 = 86_400;
+    clock_or_days(length, 4 * DAY)
+}
+
+/// How long a host is up: as [`duration`], but in days from one day on.
+pub fn uptime(length: Duration) -> String {
+    clock_or_days(length, DAY)
+}
+
+fn clock_or_days(length: Duration, days_from: u64) -> String {
     let seconds = length.as_secs();
-    if seconds >= 4 * DAY {
+    if seconds >= days_from {
         let tenths = seconds / (DAY / 10);
         return format!("{}.{} days", tenths / 10, tenths % 10);
     }

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use gpufleet_model::command::{escape, join, split};
-use gpufleet_model::human::{ParseBytesError, bytes, duration, parse_bytes};
+use gpufleet_model::command::{display, escape, join, split};
+use gpufleet_model::human::{ParseBytesError, bytes, duration, parse_bytes, uptime};
+use gpufleet_model::{Process, ProcessIdentity, ProcessInfo, ProcessReadings, ProcessState, Unknown, Visibility};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -26,6 +28,9 @@ fn every_size_and_length_of_the_table() {
         assert_eq!(duration(Duration::from_secs_f64(seconds)), case["text"].as_str().unwrap(), "{seconds}");
     }
     assert_eq!(duration(Duration::from_mins(143_928)), "99.9 days");
+    for (seconds, text) in [(59, "0:59"), (86_399, "23:59:59"), (86_400, "1.0 days"), (345_599, "3.9 days")] {
+        assert_eq!(uptime(Duration::from_secs(seconds)), text, "{seconds}");
+    }
 }
 
 #[test]
@@ -98,6 +103,10 @@ fn sh_reads_every_case_of_the_table_back() {
             assert_eq!(read_by_sh(&join(&argv)), expected, "{case}");
         }
     }
+    for case in table["bytes"].as_array().unwrap() {
+        let argv: Vec<Vec<u8>> = case["argv_hex"].as_array().unwrap().iter().map(unhex).collect();
+        assert_eq!(read_by_sh(&join(&argv)), argv, "{case}");
+    }
 }
 
 #[test]
@@ -106,7 +115,13 @@ fn padding_of_titles_is_dropped_and_empty_arguments_are_kept() {
     assert_eq!(split(b""), Vec::<Vec<u8>>::new());
     assert_eq!(split(b"python\0train.py\0"), owned(&["python", "train.py"]));
     assert_eq!(split(b"py\0-c\0x\0\0\0"), owned(&["py", "-c", "x", "", ""]));
+    assert_eq!(split(b"py\0-c\0x\0\0\0\0\0"), owned(&["py", "-c", "x", "", "", "", ""]));
+    assert_eq!(split(b"cat\0\0"), owned(&["cat", ""]));
     assert_eq!(split(b"nginx: worker process\0\0\0\0\0\0"), owned(&["nginx: worker process"]));
+    assert_eq!(split(b"nginx: worker process\0\0"), owned(&["nginx: worker process"]));
+    assert_eq!(split(b"pt_data_worker\0\0\0\0\0\0"), owned(&["pt_data_worker"]));
+    assert_eq!(split(b"\0\0\0\0\0\0"), owned(&[""]));
+    assert_eq!(split(b"\0"), owned(&[""]));
     assert_eq!(split(b"no end"), owned(&["no end"]));
 }
 
@@ -118,12 +133,66 @@ fn nothing_hidden_reaches_a_screen() {
     assert_eq!(escape("日本語 é".as_bytes()), "日本語 é");
 }
 
+fn process(arguments: &[&str]) -> (ProcessInfo, ProcessState) {
+    let info = ProcessInfo {
+        visibility: Visibility::Visible,
+        parent_pid: None,
+        user_id: None,
+        user: None,
+        name: "kworker/0:1".to_owned(),
+        arguments: arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
+        started_at: None,
+        kernel_thread: false,
+        cgroup: None,
+        systemd_unit: None,
+        container_id: None,
+        pod_uid: None,
+        slurm_job_id: None,
+        slurm_step: None,
+    };
+    (info, ProcessState::Sleeping)
+}
+
+fn shown((info, state): (ProcessInfo, ProcessState)) -> String {
+    display(&Process {
+        identity: ProcessIdentity { pid: 7, start_ticks: 1 },
+        info: Arc::new(info),
+        state,
+        readings: ProcessReadings::unknown(Unknown::NotYet),
+        uses: Vec::new(),
+    })
+}
+
+#[test]
+fn a_screen_shows_a_command_or_why_there_is_none() {
+    assert_eq!(shown(process(&["python", "a b.py"])), "python \"a b.py\"");
+    assert_eq!(shown(process(&["nginx: worker process"])), "nginx: worker process");
+    assert_eq!(shown(process(&["title\u{1b}[2J"])), "title\\u{1b}[2J");
+    assert_eq!(shown(process(&["echo", "a\nb"])), "echo 'a\\nb'");
+    assert_eq!(shown(process(&[])), "[kworker/0:1]");
+    assert_eq!(shown(process(&[""])), "[kworker/0:1]");
+    let (info, _) = process(&[]);
+    assert_eq!(shown((info.clone(), ProcessState::Zombie)), "[Zombie Process]");
+    for (visibility, text) in [
+        (Visibility::Exited, "[No Such Process]"),
+        (Visibility::AccessDenied, "[No Permissions]"),
+        (Visibility::NotVisible, "[Not Visible]"),
+    ] {
+        assert_eq!(shown((ProcessInfo { visibility, ..info.clone() }, ProcessState::Unknown)), text);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn sh_reads_any_command_line_back(argv in prop::collection::vec("[^\0]{0,12}", 1..5)) {
         let expected: Vec<Vec<u8>> = argv.iter().map(|argument| argument.clone().into_bytes()).collect();
         prop_assert_eq!(read_by_sh(&join(&argv)), expected);
+    }
+
+    #[test]
+    fn sh_reads_any_bytes_back(argv in prop::collection::vec(prop::collection::vec(1u8.., 0..12), 1..5)) {
+        prop_assert_eq!(read_by_sh(&join(&argv)), argv);
     }
 
     #[test]

@@ -13,8 +13,17 @@ use super::process::{state_from_wire, state_to_wire};
 use super::{DecodeError, required_time, timestamp};
 use crate::v1;
 
-/// The size a snapshot's messages are kept below, by their encoded data.
+/// The size a snapshot's encoded messages are kept below.
 pub const MAX_CHUNK_BYTES: usize = 256 * 1024;
+
+/// The most that a message takes beside the host, the devices and the processes in it: its position (46 bytes) and the
+/// tags and lengths of the two lists (6 bytes each).
+const ENVELOPE_BYTES: usize = 64;
+
+/// The most that the key of a device that is gone takes.
+const REMOVED_DEVICE_BYTES: usize = 5;
+/// The most that the identity of a process that is gone takes.
+const REMOVED_PROCESS_BYTES: usize = 20;
 
 /// The position that stands in a message.
 pub fn position(phase: v1::WatchPhase, sequence: u64, sampled_at: SystemTime, coalesced: u64) -> v1::WatchPosition {
@@ -140,8 +149,9 @@ pub fn decode_host_response(wire: v1::WatchHostResponse) -> Result<HostDelta, De
     })
 }
 
-/// Splits a full delta into deltas whose messages stay below [`MAX_CHUNK_BYTES`]. Applied in order they give the same
-/// snapshot. Devices come before the processes that use them.
+/// Splits a delta into deltas whose messages stay below [`MAX_CHUNK_BYTES`]. Applied in order they give the same
+/// snapshot. What is gone comes first, and devices before the processes that use them. One device or process that is
+/// larger than that alone has a message of its own.
 pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
     let part = |host, devices, processes| HostDelta {
         sequence: full.sequence,
@@ -152,12 +162,19 @@ pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
         processes,
         removed_processes: Vec::new(),
     };
-    let mut chunks = vec![part(full.host, Vec::new(), Vec::new())];
-    let mut size = 0;
+    let host_length = full.host.as_deref().map_or(0, |host| framed(v1::Host::from(host).encoded_len()));
+    let removed_length = full.removed_devices.len() * REMOVED_DEVICE_BYTES
+        + full.removed_processes.len() * REMOVED_PROCESS_BYTES;
+    let mut size = ENVELOPE_BYTES + host_length + removed_length;
+    let mut first = part(full.host, Vec::new(), Vec::new());
+    first.removed_devices = full.removed_devices;
+    first.removed_processes = full.removed_processes;
+    let mut chunks = vec![first];
     let mut place = |chunks: &mut Vec<HostDelta>, length: usize| {
-        if size > 0 && size + length > MAX_CHUNK_BYTES {
+        let length = framed(length);
+        if size > ENVELOPE_BYTES && size + length > MAX_CHUNK_BYTES {
             chunks.push(part(None, Vec::new(), Vec::new()));
-            size = 0;
+            size = ENVELOPE_BYTES;
         }
         size += length;
     };
@@ -174,4 +191,9 @@ pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
         }
     }
     chunks
+}
+
+/// A message's length with its tag (one byte: all our field numbers here are below 16) and its length.
+fn framed(length: usize) -> usize {
+    1 + prost::length_delimiter_len(length) + length
 }

@@ -15,13 +15,13 @@ pub(super) fn backend_to_wire(backend: Backend) -> v1::Backend {
     }
 }
 
-/// A backend from the wire. One that we do not know cannot be shown honestly.
-pub(super) fn backend_from_wire(backend: i32) -> Result<Backend, DecodeError> {
+/// A backend from the wire. One that only a newer agent knows must not cost us the whole host.
+pub(super) fn backend_from_wire(backend: i32) -> Backend {
     match v1::Backend::try_from(backend) {
-        Ok(v1::Backend::Nvml) => Ok(Backend::Nvml),
-        Ok(v1::Backend::Gmi) => Ok(Backend::Gmi),
-        Ok(v1::Backend::Simulated) => Ok(Backend::Simulated),
-        _ => Err(DecodeError::Invalid { field: "backend", problem: "not a backend of this version" }),
+        Ok(v1::Backend::Nvml) => Backend::Nvml,
+        Ok(v1::Backend::Gmi) => Backend::Gmi,
+        Ok(v1::Backend::Simulated) => Backend::Simulated,
+        _ => Backend::Unknown,
     }
 }
 
@@ -116,7 +116,7 @@ impl TryFrom<v1::DeviceInfo> for DeviceInfo {
             return Err(DecodeError::Missing("uuid"));
         }
         Ok(Self {
-            backend: backend_from_wire(wire.backend)?,
+            backend: backend_from_wire(wire.backend),
             index: wire.index,
             uuid: wire.uuid,
             name: wire.name,

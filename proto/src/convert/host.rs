@@ -39,14 +39,12 @@ impl TryFrom<v1::Host> for Host {
     type Error = DecodeError;
 
     fn try_from(wire: v1::Host) -> Result<Self, DecodeError> {
-        let backend = |status: v1::BackendStatus| {
-            Ok(BackendStatus {
-                backend: backend_from_wire(status.backend)?,
-                driver_version: status.driver_version,
-                library_version: status.library_version,
-                cuda_driver_version: status.cuda_driver_version,
-                problem: status.problem,
-            })
+        let backend = |status: v1::BackendStatus| BackendStatus {
+            backend: backend_from_wire(status.backend),
+            driver_version: status.driver_version,
+            library_version: status.library_version,
+            cuda_driver_version: status.cuda_driver_version,
+            problem: status.problem,
         };
         let interval = wire.sample_interval.and_then(std_duration).ok_or(DecodeError::Missing("sample_interval"))?;
         Ok(Self {
@@ -60,7 +58,7 @@ impl TryFrom<v1::Host> for Host {
             sample_interval_ms: u32::try_from(interval.as_millis()).unwrap_or(u32::MAX),
             simulated: wire.simulated,
             host_pid_namespace: wire.host_pid_namespace,
-            backends: wire.backends.into_iter().map(backend).collect::<Result<_, DecodeError>>()?,
+            backends: wire.backends.into_iter().map(backend).collect(),
             labels: wire.labels.into_iter().collect(),
             readings: HostReadings::from(&wire.readings.unwrap_or_default()),
         })
