@@ -67,6 +67,7 @@ impl Workload {
             .args(["-c", script, "sh", mark])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .process_group(0)
             .spawn()
             .expect("sh");
