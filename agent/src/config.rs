@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use gpufleet_backend::{BackendChoice, BackendOptions};
 use thiserror::Error;
 
@@ -52,9 +52,22 @@ pub struct Flags {
     /// Write the address listened on into this file once connections are taken.
     #[arg(long, value_name = "PATH")]
     pub ready_file: Option<PathBuf>,
+    /// How to write the log on standard error; GPUFLEET_LOG sets what is in it, such as `debug`.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
     /// Check configuration and certificates, and exit.
     #[arg(long)]
     pub check_config: bool,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// A line for people.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
 }
 
 /// A valid configuration. The host's name may still be that of the certificate.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant, SystemTime};
 
-use gpufleet_model::{HostReadings, Unknown};
+use gpufleet_model::{HostReadings, Reading, Unknown};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 /// Inode of the pid namespace that the kernel starts with (`PROC_PID_INIT_INO`).
@@ -24,7 +24,7 @@ pub(crate) struct HostFacts {
 
 impl HostFacts {
     /// Reads them; what cannot be read stays empty.
-    pub(crate) fn read() -> Self {
+    pub(crate) fn read(meter: &HostMeter) -> Self {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let namespace = fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino());
         Self {
@@ -32,7 +32,7 @@ impl HostFacts {
             booted_at: booted_at(),
             kernel_version: System::kernel_version().unwrap_or_default(),
             os_name: System::long_os_version().unwrap_or_default(),
-            cpu_count: std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1)),
+            cpu_count: meter.cpu_count(),
             host_pid_namespace: namespace.is_ok_and(|inode| inode == INITIAL_PID_NAMESPACE),
         }
     }
@@ -63,7 +63,8 @@ fn booted_at() -> SystemTime {
 pub(crate) struct HostMeter {
     /// `None` where the machine cannot be read at all.
     system: Option<System>,
-    cpu_read_at: Option<Instant>,
+    cpu_read_at: Instant,
+    cpu_percent: Reading<f64>,
 }
 
 impl HostMeter {
@@ -71,23 +72,29 @@ impl HostMeter {
         let memory = MemoryRefreshKind::nothing().with_ram().with_swap();
         let cpu = CpuRefreshKind::nothing().with_usage();
         let kinds = RefreshKind::nothing().with_memory(memory).with_cpu(cpu);
-        Self { system: System::new_with_specifics(kinds).ok(), cpu_read_at: None }
+        let system = System::new_with_specifics(kinds).ok();
+        Self { system, cpu_read_at: Instant::now(), cpu_percent: Err(Unknown::NotYet) }
     }
 
-    /// Reads the machine. CPU use needs two readings some time apart and is not yet known on the first.
+    /// Logical CPUs of the machine, however few of them this process may use.
+    pub(crate) fn cpu_count(&self) -> u32 {
+        self.system.as_ref().map_or(0, |system| u32::try_from(system.cpus().len()).unwrap_or(u32::MAX))
+    }
+
+    /// Reads the machine. CPU use needs two readings some time apart and is not yet known before.
     pub(crate) fn read(&mut self) -> HostReadings {
         let Some(system) = &mut self.system else { return unknown_host_readings(Unknown::Failed) };
         system.refresh_memory();
-        let first = self.cpu_read_at.is_none();
-        if self.cpu_read_at.is_none_or(|at| at.elapsed() >= sysinfo::MINIMUM_CPU_UPDATE_INTERVAL) {
+        if self.cpu_read_at.elapsed() >= sysinfo::MINIMUM_CPU_UPDATE_INTERVAL {
             system.refresh_cpu_usage();
-            self.cpu_read_at = Some(Instant::now());
+            self.cpu_read_at = Instant::now();
+            let percent = f64::from(system.global_cpu_usage());
+            self.cpu_percent = if percent.is_finite() { Ok(percent.clamp(0.0, 100.0)) } else { Err(Unknown::Failed) };
         }
         let total = system.total_memory();
         let known = |bytes: u64| if total > 0 { Ok(bytes) } else { Err(Unknown::Failed) };
-        let cpu = f64::from(system.global_cpu_usage());
         HostReadings {
-            cpu_percent: if first { Err(Unknown::NotYet) } else { Ok(cpu.clamp(0.0, 100.0)) },
+            cpu_percent: self.cpu_percent,
             memory_used_bytes: known(total.saturating_sub(system.available_memory())),
             memory_total_bytes: known(total),
             swap_used_bytes: known(system.used_swap()),

@@ -50,6 +50,14 @@ impl LocalHost {
         Some(snapshot)
     }
 
+    /// The snapshot of the `count`-th sample since the start, or a newer one: the second is the first with CPU use. `None`
+    /// when sampling ended.
+    pub async fn wait_for(&mut self, count: u64) -> Option<Arc<HostSnapshot>> {
+        let taken = |sampled: &Option<Sampled>| sampled.as_ref().is_some_and(|it| it.snapshot.sequence >= count);
+        let sampled = self.newest.wait_for(taken).await.ok()?.clone()?;
+        Some(sampled.snapshot)
+    }
+
     /// Waits until there is a snapshot that [`LocalHost::next`] has not returned. False when sampling ended.
     pub async fn changed(&mut self) -> bool {
         self.newest.changed().await.is_ok()

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use gpufleet_agent::config::{Config, Flags};
+use gpufleet_agent::config::{Config, Flags, LogFormat};
 use gpufleet_agent::{Agent, AgentSettings, RunningAgent};
 use gpufleet_transport::Credentials;
 use tokio::net::TcpListener;
@@ -20,7 +20,9 @@ use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
-    start_logging();
+    if let Err(error) = start_logging(flags.log_format) {
+        return fail(2, &error);
+    }
     let check_only = flags.check_config;
     let (config, settings, credentials) = match prepare(flags) {
         Ok(prepared) => prepared,
@@ -53,10 +55,22 @@ fn utf8((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<(Stri
     Some((name.into_string().ok()?, value.into_string().ok()?))
 }
 
-fn start_logging() {
-    let filter = EnvFilter::try_from_env("GPUFLEET_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+/// Logs whatever happens, and tells when the wish for what to log cannot be understood.
+fn start_logging(format: LogFormat) -> anyhow::Result<()> {
+    let wish = std::env::var("GPUFLEET_LOG").unwrap_or_else(|_| "info".to_owned());
+    let parsed = EnvFilter::try_new(&wish);
+    let unclear = parsed.as_ref().err().map(ToString::to_string);
+    let filter = parsed.unwrap_or_else(|_| EnvFilter::new("info"));
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(terminal).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(terminal).init(),
+        LogFormat::Json => log.json().flatten_event(true).with_ansi(false).init(),
+    }
+    let problem = |error| {
+        anyhow::anyhow!("environment variable `GPUFLEET_LOG`: `{wish}` is not a filter such as `info`: {error}")
+    };
+    unclear.map_or(Ok(()), |error| Err(problem(error)))
 }
 
 fn fail(code: u8, error: &anyhow::Error) -> ExitCode {

@@ -61,9 +61,10 @@ impl ProcessTable {
     }
 
     fn read_one(&mut self, pid: u32, context: &HostContext, now: Instant) -> Process {
-        let entry = self.entries.remove(&pid);
-        let (mut entry, stat) = match Entry::current(entry, pid) {
+        let mut known = self.entries.remove(&pid);
+        let (mut entry, stat) = match Entry::current(&mut known, pid) {
             Ok(read) => read,
+            Err(Unreadable::Gone) if known.is_some() => return self.ended(pid, known, context),
             Err(reason) => return unreadable(pid, reason, context),
         };
         entry.generation = self.generation;
@@ -77,12 +78,25 @@ impl ProcessTable {
         }
         Process { identity, info, state: entry::state(stat.state), readings, uses: Vec::new() }
     }
+
+    /// A process that was read before and has ended, while the driver still names it: it stays the same process, with
+    /// the facts that were known.
+    fn ended(&mut self, pid: u32, known: Option<Entry>, context: &HostContext) -> Process {
+        let gone = unreadable(pid, Unreadable::Gone, context);
+        let Some(mut entry) = known else { return gone };
+        let Some(info) = entry.last_facts() else { return gone };
+        let identity = entry.identity();
+        entry.generation = self.generation;
+        self.entries.insert(pid, entry);
+        Process { identity, info, readings: ProcessReadings::unknown(Unknown::Lost), ..gone }
+    }
 }
 
 /// A process of which nothing can be read, with the reason.
 fn unreadable(pid: u32, reason: Unreadable, context: &HostContext) -> Process {
     let (visibility, unknown) = match reason {
         Unreadable::Denied => (Visibility::AccessDenied, Unknown::NoPermission),
+        Unreadable::Failed => (Visibility::AccessDenied, Unknown::Failed),
         // In a namespace of its own the agent cannot tell a pid of elsewhere from one that is gone.
         Unreadable::Gone if context.host_pid_namespace => (Visibility::Exited, Unknown::Lost),
         Unreadable::Gone => (Visibility::NotVisible, Unknown::NotSupported),
@@ -123,7 +137,7 @@ pub fn every_pid() -> std::io::Result<Vec<u32>> {
 
 /// Start ticks of a process now; `None` when there is no such process or it cannot be read.
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    Entry::current(None, pid).ok().map(|(entry, _)| entry.identity().start_ticks)
+    Entry::current(&mut None, pid).ok().map(|(entry, _)| entry.identity().start_ticks)
 }
 
 /// Clock ticks a second, the unit of start times and CPU times.

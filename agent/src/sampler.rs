@@ -39,13 +39,17 @@ struct Machine {
 impl Sampler {
     /// A sampler that has seen nothing yet.
     pub fn new(settings: &AgentSettings, simulated: bool, users: UserNames) -> Self {
-        let machine = || Machine { meter: HostMeter::new(), processes: ProcessTable::for_few(users) };
-        let facts = if simulated { HostFacts::simulated(&settings.host_name) } else { HostFacts::read() };
+        let machine =
+            (!simulated).then(|| Machine { meter: HostMeter::new(), processes: ProcessTable::for_few(users) });
+        let facts = match &machine {
+            Some(machine) => HostFacts::read(&machine.meter),
+            None => HostFacts::simulated(&settings.host_name),
+        };
         Self {
             host_name: settings.host_name.clone(),
             interval_ms: u32::try_from(settings.interval.as_millis()).unwrap_or(u32::MAX),
             facts,
-            machine: (!simulated).then(machine),
+            machine,
             keys: HashMap::new(),
             newest: None,
             sequence: 0,

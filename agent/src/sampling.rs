@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gpufleet_backend::sample::RoundCost;
 use gpufleet_backend::{SimulatedSignal, SpawnError, Worker};
 use gpufleet_model::HostSnapshot;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -44,6 +44,8 @@ pub(crate) struct Sampling {
     newest: watch::Receiver<Option<Sampled>>,
     boot_id: String,
     every_process: Option<Arc<Mutex<Scans>>>,
+    /// One scan at a time; the others wait for it without holding a thread.
+    scanning: Arc<Semaphore>,
 }
 
 /// Scans of every process: one at a time, each good for one interval.
@@ -80,7 +82,8 @@ impl Sampling {
         let every_process = sampler.every_process(users).map(scans);
         let (publish, newest) = watch::channel(None);
         let boot_id = sampler.boot_id().to_owned();
-        let sampling = Arc::new(Self { worker, newest, boot_id, every_process });
+        let scanning = Arc::new(Semaphore::new(1));
+        let sampling = Arc::new(Self { worker, newest, boot_id, every_process, scanning });
         let task = Task { sampling: Arc::clone(&sampling), sampler, publish, interval: settings.interval };
         tasks.spawn(async move { cancel.run_until_cancelled(task.run()).await });
         Ok(sampling)
@@ -105,11 +108,20 @@ impl Sampling {
     /// The snapshot with every process of the host; the same one again within one interval.
     pub(crate) async fn with_every_process(&self, base: &Arc<HostSnapshot>) -> Arc<HostSnapshot> {
         let Some(scans) = self.every_process.clone() else { return Arc::clone(base) };
+        let Ok(turn) = Arc::clone(&self.scanning).acquire_owned().await else { return Arc::clone(base) };
         let snapshot = Arc::clone(base);
         let scanned = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             scans.lock().unwrap_or_else(PoisonError::into_inner).with_every_process(&snapshot)
         });
         scanned.await.unwrap_or_else(|_| Arc::clone(base))
+    }
+
+    /// Asks for a sample without waiting for the interval. A simulation keeps its pace.
+    pub(crate) fn sample_soon(&self) {
+        if !self.is_simulated() {
+            self.worker.tick_now();
+        }
     }
 
     /// Signals a process of the simulated backend.

@@ -63,12 +63,14 @@ impl AgentApi {
         })?;
         let (stream, output, ending) = channel();
         let (sampling, max_age) = (Arc::clone(&self.sampling), self.settings.watch_age);
+        // The stream ends when the last sender is gone; by then it must be known how.
+        let last = output.clone();
         let watch = Watch { sampling, messages, min_interval, max_age, output };
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             let ended = watch.run(stop).await;
             let _ = ending.set(ended.map_or(Ok(()), Err));
-            drop(place);
+            drop((last, place));
         });
         Ok(Response::new(stream))
     }
@@ -137,7 +139,9 @@ impl AgentService for AgentApi {
         let peer = peer(&request)?;
         let caller = peer.identity.to_string();
         tracing::debug!(%caller, address = %peer.address, "signal asked for");
-        let attempt = Attempt::from_wire(caller, request.into_inner())?;
+        let attempt = Attempt::from_wire(caller.clone(), request.into_inner()).inspect_err(|status| {
+            tracing::info!(%caller, problem = status.message(), "signal refused: the request is not valid");
+        })?;
         let report = self.signals.attempt(attempt).await?;
         Ok(Response::new(report.into()))
     }

@@ -111,7 +111,11 @@ impl<M: Messages> Watch<M> {
             }
         }
         sent.snapshot = snapshot;
-        self.send(self.messages.message(&delta, WatchPhase::Update, sent.coalesced)).await
+        // As a rule one; more when much came at once, or to a reader that was away for long.
+        for part in snapshot_chunks(delta) {
+            self.send(self.messages.message(&part, WatchPhase::Update, sent.coalesced)).await?;
+        }
+        Ok(())
     }
 
     async fn send(&self, message: M::Message) -> Result<(), Gone> {

@@ -23,9 +23,15 @@ pub const DEFAULT_LISTEN: &str = "0.0.0.0:9461";
 /// Where the certificates are unless told otherwise.
 pub const DEFAULT_TLS_DIR: &str = "/etc/gpufleet/tls";
 
+const ENVIRONMENT_HELP: &str = "\
+Environment:
+  GPUFLEET_AGGREGATOR_<KEY>  A setting of the file: the key in upper case, `.` as `__`,
+                             such as GPUFLEET_AGGREGATOR_FAN_IN__CONNECT_TIMEOUT=5s
+  GPUFLEET_LOG               What to log: error, warn, info, debug, or by module [default: info]";
+
 /// Watches every agent of the fleet and answers for all of them.
 #[derive(Debug, Default, Parser)]
-#[command(name = "gpufleet-aggregator", version)]
+#[command(name = "gpufleet-aggregator", version, after_help = ENVIRONMENT_HELP)]
 pub struct Flags {
     /// Configuration file.
     #[arg(long, value_name = "FILE")]

@@ -22,6 +22,7 @@ use crate::state::{Fleet, FleetWriter, HostWriter};
 
 mod assembly;
 mod host_task;
+mod pacing;
 
 /// How often silent hosts are looked for.
 const SWEEP: Duration = Duration::from_millis(250);

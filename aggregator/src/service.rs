@@ -28,6 +28,8 @@ mod list_processes;
 
 /// The least time between two updates of a watch stream, whatever is asked for.
 const FASTEST: Duration = Duration::from_millis(100);
+/// The most time between two updates of a watch stream, whatever is asked for.
+const SLOWEST: Duration = Duration::from_hours(1);
 /// The most labels to group a summary by.
 const MAX_GROUP_LABELS: usize = 8;
 
@@ -85,7 +87,7 @@ impl FleetApi {
         };
         // Streams opened together must not all be opened anew together.
         let max_age = self.settings.watch_age.mul_f64(rand::random_range(0.9..=1.0));
-        Ok(Pace { min_interval: min_interval.max(FASTEST), heartbeat: self.settings.heartbeat, max_age })
+        Ok(Pace { min_interval: min_interval.clamp(FASTEST, SLOWEST), heartbeat: self.settings.heartbeat, max_age })
     }
 }
 

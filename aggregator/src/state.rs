@@ -18,7 +18,7 @@ mod host;
 pub(crate) mod marks;
 
 pub(crate) use freshness::{Freshness, HostState, silence};
-pub(crate) use host::{Changed, HostCell, HostRecord, HostWriter, interval, wall_clock};
+pub(crate) use host::{Changed, HostCell, HostRecord, HostWriter, wall_clock};
 use marks::{MarkBlock, Slot};
 
 /// The fleet: what every reader holds.

@@ -2,7 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use procfs::process::Process;
+use procfs::process::{Process, Stat};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -33,22 +34,45 @@ pub(super) fn deliver(attempt: &Attempt, protection: &Protection) -> Result<Deli
     })?;
     // From here on the descriptor can only mean the process that had the pid just now. Whether that is the one that was
     // meant shows in its start, read after the descriptor was opened.
-    let stat = Process::new(number).and_then(|process| process.stat()).map_err(|_| ended())?;
+    let stat = match Process::new(number).and_then(|process| process.stat()) {
+        Ok(stat) => stat,
+        Err(_) if has_ended(&pidfd) => return Err(ended()),
+        Err(_) => {
+            let message =
+                "the kernel hides this process from the agent, so it cannot be identified; nothing was signalled";
+            return Err(Report::new(Outcome::NoPermission, message));
+        }
+    };
     if stat.starttime != attempt.start_ticks {
         return Err(Report::new(Outcome::IdentityChanged, REUSED));
+    }
+    if is_zombie(&stat) {
+        return Err(Report::new(Outcome::NotFound, "the process has ended, and its parent has not collected it yet"));
     }
     if let Some(reason) = protection.refusal(attempt.pid, &stat.comm, stat.flags & PF_KTHREAD != 0) {
         return Err(Report::new(Outcome::Protected, reason));
     }
     let signal = i32::try_from(attempt.signal).ok().and_then(Signal::from_named_raw);
     let Some(signal) = signal else {
-        return Err(Report::new(Outcome::Failed, format!("{} is not a signal of this system", attempt.signal)));
+        let message = format!("signal {} is a real-time signal; the agent sends signals 1 to 31", attempt.signal);
+        return Err(Report::new(Outcome::Failed, message));
     };
     match pidfd_send_signal(&pidfd, signal) {
         Ok(()) => Ok(Delivered { pidfd }),
         Err(Errno::SRCH) => Err(ended()),
         Err(error) => Err(refused(error)),
     }
+}
+
+/// A zombie takes signals without effect. One whose first thread alone has ended still lives.
+fn is_zombie(stat: &Stat) -> bool {
+    matches!(stat.state, 'Z' | 'X') && stat.num_threads <= 1
+}
+
+/// A pidfd is readable once its process has ended.
+pub(super) fn has_ended(pidfd: &OwnedFd) -> bool {
+    const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&NOW)).is_ok_and(|ready| ready > 0)
 }
 
 fn refused(error: Errno) -> Report {

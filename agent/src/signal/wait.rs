@@ -4,15 +4,21 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpufleet_model::HostSnapshot;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use gpufleet_model::{DeviceKey, DeviceStatus, HostSnapshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attempt::{Attempt, Progress};
+use super::deliver::has_ended;
 use crate::sampling::Sampling;
 
-/// Waits for the end of a real process: its pidfd becomes readable.
+/// Time between two looks at a process: short at first, since most end at once.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+/// The longest time between two looks.
+const LATER_LOOKS: Duration = Duration::from_millis(50);
+
+/// Waits for the end of a real process: its pidfd becomes readable, also when its parent never collects it. Looking costs
+/// a microsecond; a thread that blocks for each one that waits would cost more.
 pub(super) async fn for_end(
     pidfd: OwnedFd,
     attempt: &Attempt,
@@ -20,27 +26,15 @@ pub(super) async fn for_end(
     limit: Duration,
     stop: &CancellationToken,
 ) -> Progress {
-    let over = CancellationToken::new();
-    let guard = over.clone().drop_guard();
     let ended = async {
-        let polled = tokio::task::spawn_blocking(move || poll_until_end(&pidfd, limit, &over)).await;
-        drop(guard);
-        polled.unwrap_or(false)
-    };
-    watch(attempt, sampling, limit, stop, ended).await
-}
-
-/// Polls until the process has ended; false when time is over, or nobody waits any more.
-fn poll_until_end(pidfd: &OwnedFd, limit: Duration, over: &CancellationToken) -> bool {
-    const SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let deadline = std::time::Instant::now() + limit;
-    while std::time::Instant::now() < deadline && !over.is_cancelled() {
-        // An interrupted poll is simply made again.
-        if poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&SLICE)).is_ok_and(|ready| ready > 0) {
-            return true;
+        let mut look = FIRST_LOOK;
+        while !has_ended(&pidfd) {
+            tokio::time::sleep(look).await;
+            look = (look * 2).min(LATER_LOOKS);
         }
-    }
-    false
+        true
+    };
+    wait(attempt, sampling, limit, stop, ended).await
 }
 
 /// Waits for the end of a simulated process: it is no longer in the samples.
@@ -51,13 +45,16 @@ pub(super) async fn for_simulated_end(
     stop: &CancellationToken,
 ) -> Progress {
     let is_gone = |snapshot: &HostSnapshot| {
-        !snapshot.processes.keys().any(|known| (known.pid, known.start_ticks) == (attempt.pid, attempt.start_ticks))
+        let is_it = |known: &gpufleet_model::ProcessIdentity| {
+            (known.pid, known.start_ticks) == (attempt.pid, attempt.start_ticks)
+        };
+        !snapshot.processes.keys().any(is_it)
     };
     let ended = fresh_sample_where(sampling, is_gone);
-    watch(attempt, sampling, limit, stop, ended).await
+    wait(attempt, sampling, limit, stop, ended).await
 }
 
-async fn watch(
+async fn wait(
     attempt: &Attempt,
     sampling: &Arc<Sampling>,
     limit: Duration,
@@ -66,27 +63,53 @@ async fn watch(
 ) -> Progress {
     let started = Instant::now();
     let deadline = started + limit;
-    let within = |deadline| async move {
-        tokio::select! { () = tokio::time::sleep_until(deadline) => false, () = stop.cancelled() => true }
+    let used = devices_of(attempt, sampling).await;
+    let within = async || {
+        tokio::select! { () = tokio::time::sleep_until(deadline) => Some(false), () = stop.cancelled() => None }
     };
-    let mut progress = Progress { process_gone: Some(false), device_memory_released: Some(false), waited: limit };
-    tokio::select! {
-        gone = ended => progress.process_gone = gone.then_some(true),
-        stopped = within(deadline) => if stopped { progress.process_gone = None },
-    }
-    if progress.process_gone == Some(true) {
-        let is_free = |snapshot: &HostSnapshot| {
-            !snapshot.processes.values().any(|known| known.identity.pid == attempt.pid && !known.uses.is_empty())
-        };
-        tokio::select! {
-            free = fresh_sample_where(sampling, is_free) => progress.device_memory_released = free.then_some(true),
-            stopped = within(deadline) => if stopped { progress.device_memory_released = None },
+    let process_gone = tokio::select! {
+        gone = ended => gone.then_some(true),
+        late = within() => late,
+    };
+    let device_memory_released = match process_gone {
+        Some(true) => {
+            sampling.sample_soon();
+            tokio::select! {
+                free = fresh_sample_where(sampling, |snapshot| is_free(attempt, &used, snapshot)) => free.then_some(true),
+                // A device that does not answer says nothing of its memory.
+                late = within() => late.filter(|_| do_all_answer(&used, sampling)),
+            }
         }
-    } else if progress.process_gone.is_none() {
-        progress.device_memory_released = None;
-    }
-    progress.waited = started.elapsed();
-    progress
+        other => other,
+    };
+    Progress { process_gone, device_memory_released, waited: started.elapsed() }
+}
+
+/// The devices that the process was last seen on.
+async fn devices_of(attempt: &Attempt, sampling: &Sampling) -> Vec<DeviceKey> {
+    let Some(newest) = sampling.newest().await else { return Vec::new() };
+    let of_it = newest.snapshot.processes.values().filter(|process| process.identity.pid == attempt.pid);
+    of_it.flat_map(|process| &process.uses).map(|used| used.device).collect()
+}
+
+/// No device lists the process any more, and each one that did still answers.
+fn is_free(attempt: &Attempt, used: &[DeviceKey], snapshot: &HostSnapshot) -> bool {
+    let is_it = |known: &gpufleet_model::ProcessIdentity| {
+        known.pid == attempt.pid && (known.start_ticks == attempt.start_ticks || known.start_ticks == 0)
+    };
+    let listed = snapshot.processes.values().any(|known| is_it(&known.identity) && !known.uses.is_empty());
+    !listed && answers(used, snapshot)
+}
+
+fn answers(used: &[DeviceKey], snapshot: &HostSnapshot) -> bool {
+    let answers = |key| snapshot.devices.get(key).is_none_or(|device| device.status == DeviceStatus::Ok);
+    used.iter().all(answers)
+}
+
+fn do_all_answer(used: &[DeviceKey], sampling: &Sampling) -> bool {
+    let newest = sampling.subscribe();
+    let newest = newest.borrow();
+    newest.as_ref().is_some_and(|sampled| answers(used, &sampled.snapshot))
 }
 
 /// Waits for a sample that was begun after this call and fulfils the condition; false when the sampler ends first.

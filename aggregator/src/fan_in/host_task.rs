@@ -20,8 +20,9 @@ use tonic::{Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::assembly::{Assembly, Step, Violation};
+use super::pacing::Pacing;
 use super::{FanIn, describe};
-use crate::state::{HostCell, HostWriter, interval, silence};
+use crate::state::{HostCell, HostWriter, silence};
 
 /// How long a connection attempt keeps its place among those under way.
 const HOLD_PLACE: Duration = Duration::from_millis(200);
@@ -158,13 +159,14 @@ impl HostTask {
     ) -> Result<Infallible, Ended> {
         let mut assembly = Assembly::new(Arc::clone(self.writer.cell().name()), self.fan_in.settings.host_limits);
         let mut limit = self.fan_in.settings.unreachable_after;
+        // When the last state came: what does not complete a state does not count as a sign of life.
         let mut heard = Instant::now();
+        let mut pacing = Pacing::new(heard);
         // Set anew only when it fires: a message costs no timer.
         let mut watchdog = pin!(tokio::time::sleep_until(heard + limit));
         loop {
             let message = tokio::select! {
                 biased;
-                message = stream.message() => message.map_err(Ended::of)?.ok_or(Ended::Closed)?,
                 () = &mut watchdog => {
                     if heard.elapsed() >= limit {
                         return Err(Ended::Silent(silence(limit)));
@@ -172,24 +174,34 @@ impl HostTask {
                     watchdog.as_mut().reset(heard + limit);
                     continue;
                 }
+                message = stream.message() => message.map_err(Ended::of)?.ok_or(Ended::Closed)?,
             };
-            heard = Instant::now();
-            let phase = message.position.as_ref().map_or(0, |position| position.phase);
-            let delta = decode_host_response(message)?;
-            match assembly.take(phase, &delta)? {
-                Step::Wait => {}
-                Step::Begin(snapshot) => {
-                    limit = self.writer.rules().unreachable_after(interval(&snapshot));
-                    self.begin(&channel, snapshot);
-                }
-                Step::Advance(snapshot, changed) => {
-                    if changed.host {
-                        limit = self.writer.rules().unreachable_after(interval(&snapshot));
-                    }
-                    self.writer.advance(snapshot, changed);
-                }
+            let now = Instant::now();
+            if self.take(&channel, &mut assembly, message)? {
+                heard = now;
+                limit = self.writer.silence_limit();
+            }
+            if let Some(later) = pacing.count(now) {
+                tokio::time::sleep_until(later).await;
             }
         }
+    }
+
+    /// Takes one message; true when it gave a state.
+    fn take(
+        &mut self,
+        channel: &Channel,
+        assembly: &mut Assembly,
+        message: v1::WatchHostResponse,
+    ) -> Result<bool, Ended> {
+        let phase = message.position.as_ref().map_or(0, |position| position.phase);
+        let delta = decode_host_response(message)?;
+        match assembly.take(phase, &delta)? {
+            Step::Wait => return Ok(false),
+            Step::Begin(snapshot) => self.begin(channel, snapshot),
+            Step::Advance(snapshot, changed) => self.writer.advance(snapshot, changed),
+        }
+        Ok(true)
     }
 
     fn begin(&mut self, channel: &Channel, snapshot: Arc<HostSnapshot>) {

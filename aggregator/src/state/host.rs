@@ -215,9 +215,11 @@ impl HostWriter {
         &self.cell
     }
 
-    /// The rules by which the host counts as fresh.
-    pub(crate) fn rules(&self) -> &Freshness {
-        &self.rules
+    /// How much silence ends the host's connection.
+    pub(crate) fn silence_limit(&self) -> Duration {
+        let record = self.cell.record.load();
+        let interval = record.sample.as_ref().map_or(Duration::ZERO, |sample| interval(&sample.snapshot));
+        self.rules.unreachable_after(interval)
     }
 
     /// Lets others call the agent over the connection.

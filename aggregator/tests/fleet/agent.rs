@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gpufleet_model::{HostDelta, HostSnapshot, Process, ProcessChange};
 use gpufleet_proto::convert::{encode_host_response, snapshot_chunks, timestamp};
+use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::agent_service_server::{AgentService, AgentServiceServer};
 use gpufleet_proto::v1::{self, WatchPhase};
 use gpufleet_transport::{AccessTable, Credentials, Role, ServerLimits};
@@ -35,6 +36,10 @@ pub(crate) enum Streams {
     Misfit,
     /// Sends a message of 5 MB.
     Huge,
+    /// Ends the stream for its age.
+    Aged,
+    /// Begins its snapshot anew again and again.
+    Endless,
 }
 
 /// What the agent does with signal requests.
@@ -143,6 +148,11 @@ async fn send_stream(script: Arc<Script>, output: mpsc::Sender<Result<v1::WatchH
     let mut streams = script.streams.subscribe();
     streams.wait_for(|streams| *streams != Streams::Silent).await.ok()?;
     let mut sent = script.state();
+    while *streams.borrow() == Streams::Endless {
+        for chunk in snapshot_chunks(HostDelta::full(&sent)) {
+            output.send(Ok(encode_host_response(&chunk, WatchPhase::Snapshot, 0))).await.ok()?;
+        }
+    }
     for chunk in snapshot_chunks(HostDelta::full(&sent)) {
         output.send(Ok(encode_host_response(&chunk, WatchPhase::Snapshot, 0))).await.ok()?;
     }
@@ -163,7 +173,13 @@ async fn send_stream(script: Arc<Script>, output: mpsc::Sender<Result<v1::WatchH
         let mut message = encode_host_response(&delta, WatchPhase::Update, 0);
         let behaviour = *streams.borrow_and_update();
         match behaviour {
-            Streams::Good => {}
+            Streams::Good | Streams::Endless => {}
+            Streams::Aged => {
+                let aged = Reason::StreamAged.status("old", []);
+                script.streams.send_replace(Streams::Good);
+                output.send(Err(aged)).await.ok()?;
+                return None;
+            }
             Streams::Silent => {
                 streams.wait_for(|streams| *streams != Streams::Silent).await.ok()?;
                 continue;

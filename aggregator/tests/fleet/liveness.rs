@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpufleet_aggregator::{AggregatorSettings, Inventory, InventorySource};
+use gpufleet_aggregator::{Aggregator, AggregatorSettings, Inventory, InventorySource};
 use gpufleet_proto::v1::{self, ConnectionState};
-use gpufleet_transport::Role;
-use gpufleet_transport::pki::Authority;
+use gpufleet_transport::pki::{Authority, IssueRequest};
+use gpufleet_transport::{Credentials, Role};
 
 use crate::agent::{Agent, Streams};
 use crate::fixtures::snapshot;
@@ -31,7 +31,7 @@ async fn a_change_on_a_host_shows_in_the_fleet() {
 
 #[tokio::test]
 async fn a_frozen_host_turns_stale_then_unreachable_and_recovers_at_once() {
-    let authority = Authority::in_memory("test.example", Duration::from_hours(1)).unwrap();
+    let authority = authority();
     let agent = Agent::start(issue(&authority, Role::Agent, "node1"), snapshot("node1", 1, 1)).await;
     let proxy = Proxy::start(agent.address).await;
     let inventory = Inventory::from_pairs([("node1", proxy.address.to_string())]).unwrap();
@@ -100,9 +100,95 @@ async fn a_bad_agent_is_told_apart_and_costs_only_itself() {
 }
 
 #[tokio::test]
+async fn a_snapshot_without_end_is_no_sign_of_life() {
+    let world = World::start(vec![snapshot("node1", 1, 0)]).await;
+    let mut client = world.user().await;
+    world.connected(&mut client).await;
+    let script = Arc::clone(&world.agent("node1").script);
+    // Ends the stream at hand; the next is the one without end.
+    script.streams.send_replace(Streams::Garbage);
+    wait_for_state(&mut client, "node1", ConnectionState::Unreachable).await;
+    script.streams.send_replace(Streams::Endless);
+    wait_for("the end of patience", async || {
+        let host = hosts(&mut client).await.remove("node1").unwrap();
+        assert_ne!(host.state(), ConnectionState::Connected);
+        host.problem.filter(|problem| problem.starts_with("no sample for more than 4s"))
+    })
+    .await;
+    script.streams.send_replace(Streams::Good);
+    wait_for_state(&mut client, "node1", ConnectionState::Connected).await;
+    world.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_stays_connected_while_its_stream_is_renewed() {
+    let world = World::start(vec![snapshot("node1", 1, 0)]).await;
+    let mut client = world.user().await;
+    world.connected(&mut client).await;
+    // A stream that is renewed sooner counts as broken.
+    tokio::time::sleep(Duration::from_millis(5_500)).await;
+    let request = v1::WatchFleetRequest { filter: None, min_interval: None };
+    let mut stream = client.watch_fleet(request).await.unwrap().into_inner();
+    let script = Arc::clone(&world.agent("node1").script);
+    script.streams.send_replace(Streams::Aged);
+    wait_for("the renewal", async || (*script.streams.borrow() == Streams::Good).then_some(())).await;
+    // A change after it comes through the new stream.
+    script.change(|state| Arc::make_mut(&mut state.host).kernel_version = "after".into());
+    loop {
+        let message = stream.message().await.unwrap().unwrap();
+        for host in &message.upserts {
+            assert_eq!(host.state(), ConnectionState::Connected, "{:?}", host.problem);
+        }
+        if message.upserts.iter().any(|host| host.host.as_ref().is_some_and(|host| host.kernel_version == "after")) {
+            break;
+        }
+    }
+    world.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_reconnect_uses_the_newest_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let issue_to_folder = |authority: &Authority| {
+        authority.issue(&IssueRequest::new(Role::Aggregator, "main")).unwrap().write(folder.path(), true).unwrap();
+    };
+    let (old, new) = (authority(), authority());
+    issue_to_folder(&old);
+    let agent = Agent::start(issue(&old, Role::Agent, "node1"), snapshot("node1", 1, 0)).await;
+    let address = agent.address;
+    let inventory = Inventory::from_pairs([("node1", address.to_string())]).unwrap();
+    let settings = settings(InventorySource::Fixed(inventory));
+    let credentials = Credentials::load(folder.path()).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let aggregator = Aggregator::start(settings, credentials.clone(), listener).await.unwrap();
+    let address_of_aggregator = aggregator.local_addr();
+    let mut world = World {
+        authority: old,
+        agents: [("node1".to_string(), agent)].into(),
+        aggregator: Some(aggregator),
+        address: address_of_aggregator,
+    };
+    let mut client = world.user().await;
+    world.connected(&mut client).await;
+    issue_to_folder(&new);
+    assert!(credentials.reload().unwrap());
+    assert_eq!(hosts(&mut client).await["node1"].state(), ConnectionState::Connected, "no stream is dropped for it");
+    world.agents.remove("node1").unwrap().stop().await;
+    wait_for_state(&mut client, "node1", ConnectionState::Unreachable).await;
+    let renewed = Agent::start_at(issue(&new, Role::Agent, "node1"), snapshot("node1", 2, 0), address).await;
+    world.agents.insert("node1".into(), renewed);
+    let host = wait_for_state(&mut client, "node1", ConnectionState::Connected).await;
+    assert_eq!(host.device_count, Some(2));
+    world.shutdown().await;
+}
+
+fn authority() -> Authority {
+    Authority::in_memory("test.example", Duration::from_hours(1)).unwrap()
+}
+
+#[tokio::test]
 async fn hosts_that_were_never_reached_say_why() {
-    let authority = Authority::in_memory("test.example", Duration::from_hours(1)).unwrap();
-    let stranger = Authority::in_memory("test.example", Duration::from_hours(1)).unwrap();
+    let (authority, stranger) = (authority(), authority());
     let start = async |authority: &Authority, name: &str, claims: &str| {
         Agent::start(issue(authority, Role::Agent, name), snapshot(claims, 1, 0)).await
     };

@@ -76,10 +76,14 @@ impl World {
         Self { authority, agents, aggregator: Some(aggregator), address }
     }
 
-    pub(crate) async fn client(&self, role: Role, name: &str) -> Client {
+    pub(crate) async fn channel(&self, role: Role, name: &str) -> Channel {
         let dialer = Dialer::new(issue(&self.authority, role, name), DialOptions::default());
         let expected = ExpectedPeer::AnyOf(&[Role::Aggregator]);
-        Client::new(dialer.connect(&self.address.to_string(), &expected).await.unwrap())
+        dialer.connect(&self.address.to_string(), &expected).await.unwrap()
+    }
+
+    pub(crate) async fn client(&self, role: Role, name: &str) -> Client {
+        Client::new(self.channel(role, name).await)
     }
 
     pub(crate) async fn user(&self) -> Client {

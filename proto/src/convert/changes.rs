@@ -20,6 +20,11 @@ pub const MAX_CHUNK_BYTES: usize = 256 * 1024;
 /// tags and lengths of the two lists (6 bytes each).
 const ENVELOPE_BYTES: usize = 64;
 
+/// The most that the key of a device that is gone takes.
+const REMOVED_DEVICE_BYTES: usize = 5;
+/// The most that the identity of a process that is gone takes.
+const REMOVED_PROCESS_BYTES: usize = 20;
+
 /// The position that stands in a message.
 pub fn position(phase: v1::WatchPhase, sequence: u64, sampled_at: SystemTime, coalesced: u64) -> v1::WatchPosition {
     v1::WatchPosition { phase: phase.into(), sequence, sampled_at: Some(timestamp(sampled_at)), coalesced }
@@ -144,9 +149,9 @@ pub fn decode_host_response(wire: v1::WatchHostResponse) -> Result<HostDelta, De
     })
 }
 
-/// Splits a full delta into deltas whose messages stay below [`MAX_CHUNK_BYTES`]. Applied in order they give the same
-/// snapshot. Devices come before the processes that use them. One device or process that is larger than that alone has
-/// a message of its own.
+/// Splits a delta into deltas whose messages stay below [`MAX_CHUNK_BYTES`]. Applied in order they give the same
+/// snapshot. What is gone comes first, and devices before the processes that use them. One device or process that is
+/// larger than that alone has a message of its own.
 pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
     let part = |host, devices, processes| HostDelta {
         sequence: full.sequence,
@@ -158,8 +163,13 @@ pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
         removed_processes: Vec::new(),
     };
     let host_length = full.host.as_deref().map_or(0, |host| framed(v1::Host::from(host).encoded_len()));
-    let mut size = ENVELOPE_BYTES + host_length;
-    let mut chunks = vec![part(full.host, Vec::new(), Vec::new())];
+    let removed_length = full.removed_devices.len() * REMOVED_DEVICE_BYTES
+        + full.removed_processes.len() * REMOVED_PROCESS_BYTES;
+    let mut size = ENVELOPE_BYTES + host_length + removed_length;
+    let mut first = part(full.host, Vec::new(), Vec::new());
+    first.removed_devices = full.removed_devices;
+    first.removed_processes = full.removed_processes;
+    let mut chunks = vec![first];
     let mut place = |chunks: &mut Vec<HostDelta>, length: usize| {
         let length = framed(length);
         if size > ENVELOPE_BYTES && size + length > MAX_CHUNK_BYTES {
