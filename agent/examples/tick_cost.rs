@@ -2,6 +2,7 @@
 //!
 //! Prints the median and the most of our own work (joining and reading processes) beside the time spent in the driver.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use gpufleet_agent::{AgentSettings, LocalHost};
@@ -23,14 +24,14 @@ async fn main() -> anyhow::Result<()> {
             break;
         }
     }
-    let mut text = format!("{} ticks, {devices} devices, {processes} processes on them\n", own.len());
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{} ticks, {devices} devices, {processes} processes on them", own.len())?;
     for (name, mut times) in [("own work", own), ("driver calls", driver)] {
         times.sort_unstable();
         let median = times.get(times.len() / 2).copied().unwrap_or_default();
         let most = times.last().copied().unwrap_or_default();
-        text += &format!("{name:<14} median {:>8.3} ms  most {:>8.3} ms\n", millis(median), millis(most));
+        writeln!(out, "{name:<14} median {:>8.3} ms  most {:>8.3} ms", millis(median), millis(most))?;
     }
-    std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
     Ok(())
 }
 
