@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("gpufleet-aggregator", &["gpufleet-model", "gpufleet-proto", "gpufleet-transport"]),
     ("gpufleet-embed", &["gpufleet-agent", "gpufleet-aggregator", "gpufleet-model", "gpufleet-transport"]),
     ("gpuctl", &["gpufleet-embed", "gpufleet-model", "gpufleet-proto", "gpufleet-transport"]),
+    ("gpufleet-fake-dcgm", &["dcgm-sys"]),
     ("gpufleet-fake-nvml", &[]),
     ("gpufleet-tests", &["gpufleet-fake-nvml", "gpufleet-model", "gpufleet-proto", "gpufleet-transport"]),
 ];
@@ -27,6 +28,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("tokio-rustls", &["gpufleet-transport"]),
     ("rcgen", &["gpufleet-transport"]),
     ("x509-parser", &["gpufleet-transport"]),
+    ("dcgm-sys", &["gpufleet-backend", "gpufleet-fake-dcgm"]),
     ("nvml-wrapper", &["gpufleet-backend"]),
     ("nvml-wrapper-sys", &["gpufleet-backend", "gpufleet-fake-nvml"]),
     ("crossterm", &["gpuctl"]),

@@ -22,6 +22,12 @@ macro_rules! c_enum {
                 $(if self.0 == $value { return Some(stringify!($name)); })*
                 None
             }
+
+            /// The number of a constant's name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                $(if name == stringify!($name) { return Some(Self($value)); })*
+                None
+            }
         }
 
         impl std::fmt::Debug for $type {

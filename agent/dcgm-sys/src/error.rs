@@ -128,6 +128,11 @@ impl DcgmError {
         if code == OK { Ok(()) } else { Err(Self { code }) }
     }
 
+    /// Every code that this crate knows.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| Self { code: row.0 })
+    }
+
     /// DCGM's name of the code, or `None` for one this crate does not know.
     pub fn name(self) -> Option<&'static str> {
         self.row().map(|row| row.1)
