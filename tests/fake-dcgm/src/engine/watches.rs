@@ -1,5 +1,5 @@
-//! Watches and their samples. An engine in automatic mode is brought up to date when it is asked; one in manual mode only
-//! when it is told to.
+//! Watches and their samples. An engine in automatic mode is brought up to date when it is asked; one in manual mode
+//! only when it is told to.
 
 use std::collections::{BTreeSet, VecDeque};
 
