@@ -117,8 +117,7 @@ fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
 
 fn refuse_open_key(path: &Path) -> Result<(), CredentialsError> {
     let metadata = std::fs::metadata(path);
-    let mode =
-        metadata.map_err(|cause| CredentialsError::Read { path: path.to_owned(), cause })?.permissions().mode();
+    let mode = metadata.map_err(|cause| CredentialsError::Read { path: path.to_owned(), cause })?.permissions().mode();
     if mode & 0o007 != 0 {
         return Err(CredentialsError::OpenKey { path: path.to_owned(), mode: mode & 0o777 });
     }

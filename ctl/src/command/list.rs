@@ -1,0 +1,74 @@
+//! `ps`, `devices`, `hosts`: lists, once or again and again.
+
+use std::time::Duration;
+
+use crate::cli::List;
+use crate::config::Endpoint;
+use crate::exit::{CtlError, Exit, Result};
+use crate::output::{Order, Records, render};
+use crate::screen::{Screen, print};
+use crate::source::{Source, Want};
+use crate::view::{Event, Filter, View};
+
+/// Prints a list.
+pub(crate) async fn run(endpoint: &Endpoint, list: List, records: Records, all: bool, screen: Screen) -> Result<Exit> {
+    let order = Order { column: list.selection.sort.clone(), reverse: list.selection.reverse };
+    let want = Want {
+        filter: Filter::from(&list.selection),
+        all,
+        contents: true,
+        interval: list.watch.unwrap_or(Duration::from_secs(1)),
+    };
+    let mut source = Source::open(endpoint, want).await?;
+    let view = source.view().await?;
+    print(&render(&view, records, list.output, &order, screen)?)?;
+    match list.watch {
+        None => Ok(outcome(&view)),
+        Some(interval) => again_and_again(source, view, &list, records, &order, screen, interval).await,
+    }
+}
+
+/// Says on standard error what is missing, and picks the exit code.
+pub(crate) fn outcome(view: &View) -> Exit {
+    if view.is_complete() {
+        return Exit::Ok;
+    }
+    for host in view.hosts.values().filter(|host| host.connection != crate::view::Connection::Connected) {
+        let problem = host.problem.as_deref().map(|problem| format!(": {problem}")).unwrap_or_default();
+        let age = host.sample_age().map(|age| format!(", last seen {} ago", gpufleet_model::human::duration(age)));
+        eprintln!("gpuctl: host `{}` is {}{}{problem}", host.name, host.connection.as_str(), age.unwrap_or_default());
+    }
+    Exit::Partial
+}
+
+async fn again_and_again(
+    mut source: Source,
+    mut view: View,
+    list: &List,
+    records: Records,
+    order: &Order,
+    screen: Screen,
+    interval: Duration,
+) -> Result<Exit> {
+    let mut ticks = tokio::time::interval(interval);
+    ticks.tick().await;
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+            event = source.next() => match event {
+                Some(Event::Lost(error)) => {
+                    if !error.is_temporary() {
+                        return Err(error);
+                    }
+                    eprintln!("gpuctl: {error}; trying again");
+                }
+                Some(event) => view.apply(event)?,
+                None => return Err(CtlError::unreachable("the source ended")),
+            },
+            _ = ticks.tick() => {
+                let cut = source.select(view.clone())?;
+                print(&format!("\n{}", render(&cut, records, list.output, order, screen)?))?;
+            }
+        }
+    }
+}

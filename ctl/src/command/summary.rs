@@ -1,0 +1,161 @@
+//! `summary`: totals over the fleet, counted by the aggregator; over this host, counted here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gpufleet_model::{Device, DeviceStatus, Reading, human};
+use gpufleet_proto::v1;
+use serde_json::{Value, json};
+
+use crate::cli::{Format, Summary};
+use crate::columns::{Cell, Column, Shown};
+use crate::config::Endpoint;
+use crate::exit::{CtlError, Exit, Result};
+use crate::output::{table, yaml};
+use crate::screen::{Screen, print};
+use crate::source::{Want, collect, dial_aggregator, dialer, fleet_client};
+use crate::view::{Connection, Filter, View};
+
+/// Prints the totals.
+pub(crate) async fn run(endpoint: &Endpoint, summary: Summary, screen: Screen) -> Result<Exit> {
+    let selection = crate::cli::Selection { hosts: summary.hosts.clone(), ..crate::cli::Selection::default() };
+    let filter = Filter::from(&selection);
+    let (groups, missing) = match endpoint {
+        Endpoint::Aggregator { address, tls_dir } => {
+            let channel = dial_aggregator(&dialer(tls_dir)?, address).await?;
+            let request =
+                v1::GetFleetSummaryRequest { filter: Some(filter.to_wire()), group_by: summary.group_by.clone() };
+            let answer = fleet_client(channel).get_fleet_summary(request).await?.into_inner();
+            (answer.groups, answer.missing.len())
+        }
+        _ if !summary.group_by.is_empty() => {
+            return Err(CtlError::usage("--group-by needs an aggregator: labels are in its inventory"));
+        }
+        _ => {
+            let want = Want { filter, contents: true, interval: Duration::from_secs(1), ..Want::default() };
+            (vec![of_view(&collect(endpoint, want).await?)], 0)
+        }
+    };
+    print(&render(&groups, &summary, screen)?)?;
+    Ok(if missing == 0 { Exit::Ok } else { Exit::Partial })
+}
+
+fn render(groups: &[v1::FleetSummary], summary: &Summary, screen: Screen) -> Result<String> {
+    match summary.output {
+        Format::Json | Format::Yaml => {
+            let document = json!({
+                "schema_version": 1,
+                "groups": groups.iter().map(group_json).collect::<Vec<_>>(),
+            });
+            if summary.output == Format::Yaml {
+                return yaml(&document);
+            }
+            let text = serde_json::to_string_pretty(&document).map_err(|error| CtlError::failed(error.to_string()))?;
+            Ok(text + "\n")
+        }
+        Format::Csv | Format::Name => Err(CtlError::usage("a summary is printed as table, wide, json or yaml")),
+        Format::Table | Format::Wide => {
+            let columns = columns();
+            let shown: Vec<_> =
+                columns.iter().filter(|column| column.name != "labels" || !summary.group_by.is_empty()).collect();
+            Ok(table::render(groups, &shown, screen))
+        }
+    }
+}
+
+fn group_json(group: &v1::FleetSummary) -> Value {
+    let labels: BTreeMap<_, _> = group.labels.iter().collect();
+    json!({
+        "labels": labels,
+        "hosts_connected": group.hosts_connected,
+        "hosts_stale": group.hosts_stale,
+        "hosts_unreachable": group.hosts_unreachable,
+        "hosts_never_seen": group.hosts_never_seen,
+        "devices": group.devices,
+        "mig_instances": group.mig_instances,
+        "devices_in_use": group.devices_in_use,
+        "devices_unavailable": group.devices_unavailable,
+        "processes": group.processes,
+        "memory_used_bytes": group.memory_used_bytes,
+        "memory_total_bytes": group.memory_total_bytes,
+        "memory_devices": group.memory_devices,
+        "power_watts": group.power_watts,
+        "power_devices": group.power_devices,
+        "utilization_percent": group.utilization_percent,
+        "utilization_devices": group.utilization_devices,
+    })
+}
+
+fn columns() -> [Column<v1::FleetSummary>; 9] {
+    const fn column(
+        title: &'static str,
+        name: &'static str,
+        cell: fn(&v1::FleetSummary) -> Cell,
+    ) -> Column<v1::FleetSummary> {
+        Column { title, name, right: true, shown: Shown::Always, descending: true, cell }
+    }
+    [
+        column("GROUP", "labels", |group| {
+            let labels: BTreeMap<_, _> = group.labels.iter().collect();
+            Cell::text(labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
+        }),
+        column("HOSTS", "hosts", |group| {
+            let gone = group.hosts_stale + group.hosts_unreachable + group.hosts_never_seen;
+            Cell::text(format!("{}/{}", group.hosts_connected, group.hosts_connected + gone))
+        }),
+        column("GPUS", "devices", |group| Cell::number(group.devices.into(), group.devices.to_string())),
+        column("IN-USE", "in-use", |group| Cell::number(group.devices_in_use.into(), group.devices_in_use.to_string())),
+        column("LOST", "unavailable", |group| {
+            Cell::number(group.devices_unavailable.into(), group.devices_unavailable.to_string())
+        }),
+        column("PROCS", "processes", |group| Cell::number(group.processes.into(), group.processes.to_string())),
+        column("MEMORY", "memory", |group| match (group.memory_used_bytes, group.memory_total_bytes) {
+            (Some(used), Some(total)) => Cell::text(format!("{}/{}", human::bytes(used), human::bytes(total))),
+            _ => Cell::unknown(),
+        }),
+        column("GPU%", "utilization", |group| {
+            group.utilization_percent.map_or_else(Cell::unknown, |v| Cell::number(v, format!("{v:.0}%")))
+        }),
+        column("POWER", "power", |group| {
+            group.power_watts.map_or_else(Cell::unknown, |v| Cell::number(v, format!("{v:.0}W")))
+        }),
+    ]
+}
+
+/// The totals of a view that no aggregator counted.
+fn of_view(view: &View) -> v1::FleetSummary {
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let state = |wanted| number(view.hosts.values().filter(|host| host.connection == wanted).count());
+    let physical: Vec<&Device> =
+        view.devices().map(|(_, device)| device).filter(|device| device.info.mig.is_none()).collect();
+    let known =
+        |of: fn(&Device) -> Reading<u64>| physical.iter().filter_map(|device| of(device).ok()).collect::<Vec<_>>();
+    let used = known(|device| device.readings.memory_used_bytes);
+    let total = known(|device| device.readings.memory_total_bytes);
+    let power: Vec<f64> = physical.iter().filter_map(|device| device.readings.power_watts.ok()).collect();
+    let utilization: Vec<f64> =
+        physical.iter().filter_map(|device| device.readings.utilization_percent.ok()).map(f64::from).collect();
+    let in_use = |device: &&&Device| {
+        view.processes().any(|(_, process)| process.uses.iter().any(|used| used.device == device.key))
+    };
+    v1::FleetSummary {
+        hosts_connected: state(Connection::Connected),
+        hosts_stale: state(Connection::Stale),
+        hosts_unreachable: state(Connection::Unreachable),
+        hosts_never_seen: state(Connection::NeverSeen),
+        devices: number(physical.len()),
+        mig_instances: number(view.devices().count() - physical.len()),
+        devices_in_use: number(physical.iter().filter(in_use).count()),
+        devices_unavailable: number(physical.iter().filter(|device| device.status != DeviceStatus::Ok).count()),
+        processes: number(view.processes().filter(|(_, process)| !process.uses.is_empty()).count()),
+        memory_used_bytes: (!used.is_empty()).then(|| used.iter().sum()),
+        memory_total_bytes: (!total.is_empty()).then(|| total.iter().sum()),
+        memory_devices: number(used.len()),
+        power_watts: (!power.is_empty()).then(|| power.iter().sum()),
+        power_devices: number(power.len()),
+        utilization_percent: (!utilization.is_empty())
+            .then(|| utilization.iter().sum::<f64>() / utilization.len() as f64),
+        utilization_devices: number(utilization.len()),
+        ..v1::FleetSummary::default()
+    }
+}

@@ -1,0 +1,148 @@
+//! `top`: this host, or the fleet; once, or on a terminal again and again.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use crossterm::event::{Event as Key, KeyCode, KeyModifiers};
+use crossterm::{cursor, execute, queue, terminal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::list::outcome;
+use crate::cli::Selection;
+use crate::config::Endpoint;
+use crate::exit::{CtlError, Exit, Result};
+use crate::output::{Order, Records, json, top};
+use crate::screen::{Screen, print};
+use crate::source::{Source, Want};
+use crate::view::{Event, Filter, View};
+
+/// How to show the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Once,
+    Json,
+    Live,
+}
+
+/// Shows the page.
+pub(crate) async fn run(
+    endpoint: &Endpoint,
+    selection: &Selection,
+    mode: Mode,
+    interval: Duration,
+    screen: Screen,
+) -> Result<Exit> {
+    let order = Order { column: selection.sort.clone(), reverse: selection.reverse };
+    let want = Want { filter: Filter::from(selection), all: false, contents: true, interval };
+    let mut source = Source::open(endpoint, want).await?;
+    let view = source.view().await?;
+    match mode {
+        Mode::Once => print(&top::render(&view, &order, screen, None, None)?)?,
+        Mode::Json => {
+            let document = json::document(&view, Records::Processes, &order)?;
+            let text = serde_json::to_string_pretty(&document).map_err(|error| CtlError::failed(error.to_string()))?;
+            print(&(text + "\n"))?;
+        }
+        Mode::Live => return live(source, view, &order, interval, screen).await,
+    }
+    Ok(outcome(&view))
+}
+
+/// Puts the terminal back, however the program ends.
+struct Stage;
+
+impl Stage {
+    fn enter() -> std::io::Result<Self> {
+        terminal::enable_raw_mode()?;
+        let stage = Self;
+        execute!(std::io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
+        Ok(stage)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = execute!(std::io::stdout(), cursor::Show, terminal::LeaveAlternateScreen);
+        let _ = terminal::disable_raw_mode();
+    }
+}
+
+/// What the person wants.
+enum Wish {
+    Quit,
+    Redraw,
+}
+
+async fn live(mut source: Source, first: View, order: &Order, interval: Duration, screen: Screen) -> Result<Exit> {
+    let stage = Stage::enter()?;
+    let mut wishes = wishes();
+    let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    let mut ticks = tokio::time::interval(interval);
+    let mut view = first;
+    let mut lost: Option<String> = None;
+    draw(&view, order, screen, None)?;
+    let ended = loop {
+        tokio::select! {
+            wish = wishes.recv() => match wish {
+                Some(Wish::Redraw) => draw(&view, order, screen, lost.as_deref())?,
+                Some(Wish::Quit) | None => break Ok(Exit::Ok),
+            },
+            _ = terminate.recv() => break Ok(Exit::Interrupted),
+            _ = hangup.recv() => break Ok(Exit::Interrupted),
+            event = source.next() => match event {
+                Some(Event::Lost(error)) if error.is_temporary() => {
+                    lost = Some(format!("CONNECTION LOST: {error}; what is shown is old, trying again"));
+                }
+                Some(Event::Lost(error)) => break Err(error),
+                Some(Event::Synced) => lost = None,
+                Some(event) => view.apply(event)?,
+                None => break Err(CtlError::unreachable("the source ended")),
+            },
+            _ = ticks.tick() => {
+                // What was named may be gone meanwhile: that empties the view and is no error any more.
+                let shown = source.select(view.clone()).unwrap_or_else(|_| View::new(source.is_fleet()));
+                draw(&shown, order, screen, lost.as_deref())?;
+            }
+        }
+    };
+    drop(stage);
+    ended
+}
+
+/// Keys, from a thread of their own: reading them blocks.
+fn wishes() -> mpsc::Receiver<Wish> {
+    let (sender, receiver) = mpsc::channel(8);
+    std::thread::spawn(move || {
+        while let Ok(event) = crossterm::event::read() {
+            let wish = match event {
+                Key::Key(key) if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) => {
+                    Wish::Quit
+                }
+                Key::Key(key) if matches!(key.code, KeyCode::Char('q' | 'Q') | KeyCode::Esc) => Wish::Quit,
+                Key::Resize(..) => Wish::Redraw,
+                _ => continue,
+            };
+            if sender.blocking_send(wish).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Paints over what is there, line by line, so that nothing flickers.
+fn draw(view: &View, order: &Order, screen: Screen, banner: Option<&str>) -> Result<()> {
+    let (width, height) = terminal::size().unwrap_or((80, 24));
+    let screen = Screen { width: Some(usize::from(width)), ..screen };
+    let page = top::render(view, order, screen, Some(usize::from(height).saturating_sub(1)), banner)?;
+    let mut out = std::io::stdout().lock();
+    queue!(out, cursor::MoveTo(0, 0))?;
+    for line in page.lines() {
+        write!(out, "{line}")?;
+        queue!(out, terminal::Clear(terminal::ClearType::UntilNewLine), cursor::MoveToNextLine(1))?;
+    }
+    queue!(out, terminal::Clear(terminal::ClearType::FromCursorDown))?;
+    out.flush()?;
+    Ok(())
+}

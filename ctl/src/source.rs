@@ -1,0 +1,175 @@
+//! Where a view comes from: this host, one agent, or a fleet. All give the same events.
+
+use std::time::Duration;
+
+use gpufleet_embed::LocalHost;
+use gpufleet_transport::{Credentials, DialOptions, Dialer, ExpectedPeer, Role};
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::transport::Channel;
+
+use crate::config::Endpoint;
+use crate::exit::{CtlError, Result};
+use crate::view::{Event, Filter, View};
+
+mod agent;
+mod fleet;
+mod local;
+
+pub(crate) use fleet::{Client as FleetClient, fleet_client};
+
+/// Events made ahead of the reader.
+const AHEAD: usize = 64;
+/// How long a view may take to be complete.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What to watch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Want {
+    pub(crate) filter: Filter,
+    /// Every process of the hosts.
+    pub(crate) all: bool,
+    /// The devices and processes too, not only the hosts.
+    pub(crate) contents: bool,
+    /// Time between two refreshes.
+    pub(crate) interval: Duration,
+}
+
+/// A running source. Dropping it ends its tasks.
+pub(crate) struct Source {
+    events: mpsc::Receiver<Event>,
+    /// Synced streams that make a complete view.
+    streams: usize,
+    fleet: bool,
+    selects: bool,
+    filter: Filter,
+    _stop: DropGuard,
+}
+
+impl Source {
+    /// Starts to collect from an endpoint.
+    ///
+    /// # Errors
+    /// When it cannot be reached, or refuses.
+    pub(crate) async fn open(endpoint: &Endpoint, want: Want) -> Result<Self> {
+        let (sender, events) = mpsc::channel(AHEAD);
+        let stop = CancellationToken::new();
+        let filter = want.filter.clone();
+        let (streams, fleet) = match endpoint {
+            Endpoint::Local => {
+                local::start(&want, sender, stop.clone())?;
+                (1, false)
+            }
+            Endpoint::Agent { address, tls_dir } => {
+                let dialer = dialer(tls_dir)?;
+                agent::start(dialer, address.clone(), want, sender, stop.clone()).await?;
+                (1, false)
+            }
+            Endpoint::Aggregator { address, tls_dir } => {
+                let dialer = dialer(tls_dir)?;
+                let streams = if want.contents { 3 } else { 1 };
+                fleet::start(dialer, address.clone(), want, sender, stop.clone()).await?;
+                (streams, true)
+            }
+        };
+        Ok(Self { events, streams, fleet, selects: fleet, filter, _stop: stop.drop_guard() })
+    }
+
+    /// True for a fleet.
+    pub(crate) const fn is_fleet(&self) -> bool {
+        self.fleet
+    }
+
+    /// The next event; `None` when the source has ended.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// A complete view, cut down to what was asked for.
+    ///
+    /// # Errors
+    /// When the view does not become complete in time, or something named does not exist.
+    pub(crate) async fn view(&mut self) -> Result<View> {
+        let collected = tokio::time::timeout(PATIENCE, self.collect()).await;
+        let view = collected
+            .unwrap_or_else(|_| Err(CtlError::unreachable(format!("no complete answer within {PATIENCE:?}"))))?;
+        self.select(view)
+    }
+
+    async fn collect(&mut self) -> Result<View> {
+        let mut view = View::new(self.fleet);
+        let mut synced = 0;
+        while synced < self.streams {
+            match self.events.recv().await {
+                Some(Event::Synced) => synced += 1,
+                Some(Event::Lost(error)) => return Err(error),
+                Some(event) => view.apply(event)?,
+                None => return Err(CtlError::unreachable("the source ended before its answer was complete")),
+            }
+        }
+        Ok(view)
+    }
+
+    /// Cuts a view down where the other side does not, and checks that what is named exists.
+    ///
+    /// # Errors
+    /// When something named does not exist.
+    pub(crate) fn select(&self, mut view: View) -> Result<View> {
+        if !self.selects {
+            self.filter.check_exists(&view)?;
+            self.filter.cut(&mut view);
+        }
+        Ok(view)
+    }
+}
+
+/// A view of an endpoint as it is now.
+///
+/// # Errors
+/// As [`Source::open`] and [`Source::view`].
+pub(crate) async fn collect(endpoint: &Endpoint, want: Want) -> Result<View> {
+    Source::open(endpoint, want).await?.view().await
+}
+
+/// This host's sampler, for acting on its processes.
+///
+/// # Errors
+/// When a thread is not to be had.
+pub(crate) fn local_host(interval: Duration) -> Result<LocalHost> {
+    gpufleet_embed::local(&host_name(), interval, None).map_err(|error| CtlError::failed(error.to_string()))
+}
+
+/// This host's name, as `uname -n` gives it.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+pub(crate) fn dialer(tls_dir: &std::path::Path) -> Result<Dialer> {
+    let credentials = Credentials::load(tls_dir).map_err(|error| CtlError::usage(error.to_string()))?;
+    Ok(Dialer::new(credentials, DialOptions::default()))
+}
+
+/// Whom a fleet's address must lead to.
+const AGGREGATOR: ExpectedPeer = ExpectedPeer::AnyOf(&[Role::Aggregator]);
+
+/// Dials an aggregator, or says that something else answers.
+pub(crate) async fn dial_aggregator(dialer: &Dialer, address: &str) -> Result<Channel> {
+    Ok(dialer.connect(address, &AGGREGATOR).await?)
+}
+
+/// Tries to connect anew until it works or the reader is gone.
+async fn redial(
+    events: &mpsc::Sender<Event>,
+    dialer: &Dialer,
+    address: &str,
+    expected: &ExpectedPeer,
+) -> Option<Channel> {
+    let mut backoff = gpufleet_transport::Backoff::new(Duration::from_millis(500), Duration::from_secs(5));
+    loop {
+        tokio::time::sleep(backoff.next_wait()).await;
+        match dialer.connect(address, expected).await {
+            Ok(channel) => return Some(channel),
+            Err(error) => events.send(Event::Lost(error.into())).await.ok()?,
+        }
+    }
+}
