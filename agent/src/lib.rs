@@ -20,5 +20,6 @@ mod watch;
 
 pub use gpufleet_backend::{BackendChoice, BackendOptions, ParseChoiceError};
 pub use local::LocalHost;
+pub use sampling::TickCost;
 pub use settings::{AgentSettings, ServingSettings};
 pub use start::{Agent, RunningAgent, StartError};

@@ -58,6 +58,11 @@ impl LocalHost {
         Some(sampled.snapshot)
     }
 
+    /// The newest snapshot with the processes on devices alone, waiting for the first. `None` when sampling ended.
+    pub async fn device_processes(&mut self) -> Option<Arc<HostSnapshot>> {
+        Some(self.newest.wait_for(Option::is_some).await.ok()?.clone()?.snapshot)
+    }
+
     /// Waits until there is a snapshot that [`LocalHost::next`] has not returned. False when sampling ended.
     pub async fn changed(&mut self) -> bool {
         self.newest.changed().await.is_ok()

@@ -164,12 +164,11 @@ impl Ord for SortKey {
         let turn = |order: Ordering| if self.descending { order.reverse() } else { order };
         match (&self.key, &other.key) {
             (Key::Unknown, Key::Unknown) => Ordering::Equal,
-            (Key::Unknown, _) => Ordering::Greater,
-            (_, Key::Unknown) => Ordering::Less,
             (Key::Number(a), Key::Number(b)) => turn(a.total_cmp(b)),
             (Key::Text(a), Key::Text(b)) => turn(a.cmp(b)),
-            (Key::Number(_), Key::Text(_)) => Ordering::Less,
-            (Key::Text(_), Key::Number(_)) => Ordering::Greater,
+            // Numbers before text before unknown, whichever way.
+            (Key::Unknown, _) | (Key::Text(_), Key::Number(_)) => Ordering::Greater,
+            (_, Key::Unknown) | (Key::Number(_), Key::Text(_)) => Ordering::Less,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use gpufleet_proto::status::Reason;
 use gpufleet_transport::ConnectError;
+use gpufleet_transport::pki::PkiError;
 use tonic::{Code, Status};
 
 /// How a command ended. The numbers are a contract.
@@ -100,6 +101,12 @@ impl From<Status> for CtlError {
             _ => status.message().to_owned(),
         };
         Self { exit, message }
+    }
+}
+
+impl From<PkiError> for CtlError {
+    fn from(error: PkiError) -> Self {
+        Self::failed(error.to_string())
     }
 }
 

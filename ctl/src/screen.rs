@@ -26,6 +26,7 @@ impl Screen {
     }
 
     /// For files and pipes.
+    #[cfg(test)]
     pub(crate) const fn plain() -> Self {
         Self { terminal: false, colour: false, width: None }
     }

@@ -57,7 +57,7 @@ impl Source {
         let filter = want.filter.clone();
         let (streams, fleet) = match endpoint {
             Endpoint::Local => {
-                local::start(want, sender, stop.clone())?;
+                local::start(&want, sender, stop.clone())?;
                 (1, false)
             }
             Endpoint::Agent { address, tls_dir } => {

@@ -73,7 +73,7 @@ impl ProgramBuilder {
         self.folder.join(format!("{}.log", self.title))
     }
 
-    /// A command without our own settings in its environment.
+    /// A command with none of our own settings in its environment.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(binary(&self.program));
         for (name, _) in std::env::vars_os() {
@@ -82,13 +82,17 @@ impl ProgramBuilder {
             }
         }
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.current_dir(&self.folder).stdin(Stdio::null());
+        command.current_dir(&self.folder);
         command
     }
 
     /// Runs the program to its end.
     pub fn run(&self) -> Finished {
-        let output = self.command().output().unwrap_or_else(|e| panic!("cannot run `{}`: {e}", self.program));
+        let output = self
+            .command()
+            .stdin(Stdio::null())
+            .output()
+            .unwrap_or_else(|e| panic!("cannot run `{}`: {e}", self.program));
         Finished {
             status: output.status,
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -99,7 +103,7 @@ impl ProgramBuilder {
     /// Starts the program with its output on a pipe, for a test that reads it as it comes.
     pub fn spawn_piped(&self) -> Child {
         let mut command = self.command();
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         command.spawn().unwrap_or_else(|e| panic!("cannot start `{}`: {e}", self.program))
     }
 
@@ -108,6 +112,7 @@ impl ProgramBuilder {
         let log = File::options().create(true).append(true).open(self.log_file()).expect("a log file");
         let child = self
             .command()
+            .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log file"))
             .stderr(log)
             .spawn()

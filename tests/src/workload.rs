@@ -16,15 +16,17 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Starts one whose command line ends with `mark`.
+    /// Starts one whose command line begins with `mark`.
     pub fn start(mark: &str) -> Self {
-        Self::spawn("exec sleep 3600", mark)
+        let mut command = Command::new("sleep");
+        command.arg0(mark).arg("3600");
+        Self::spawn(command)
     }
 
     /// Starts one that ignores SIGTERM.
     pub fn stubborn(mark: &str) -> Self {
         // The loop outlives the end of each `sleep`.
-        let workload = Self::spawn("trap '' TERM; while :; do sleep 1 & wait $!; done", mark);
+        let workload = Self::script("trap '' TERM; while :; do sleep 1 & wait $!; done", mark);
         workload.until_signals_are("SigIgn:", Signal::TERM);
         workload
     }
@@ -32,7 +34,7 @@ impl Workload {
     /// Starts one that adds a line to a file for each SIGUSR1.
     pub fn counting(file: &Path) -> Self {
         let script = "trap 'echo hit >> \"$1\"' USR1; while :; do sleep 1 & wait $!; done";
-        let workload = Self::spawn(script, file.to_str().expect("a path in UTF-8"));
+        let workload = Self::script(script, file.to_str().expect("a path in UTF-8"));
         workload.until_signals_are("SigCgt:", Signal::USR1);
         workload
     }
@@ -62,15 +64,16 @@ impl Workload {
         None
     }
 
-    fn spawn(script: &str, mark: &str) -> Self {
-        let child = Command::new("sh")
-            .args(["-c", script, "sh", mark])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .expect("sh");
-        Self { child }
+    /// Starts a shell script with one argument, which ends the command line.
+    fn script(script: &str, argument: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh", argument]);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        Self { child: command.spawn().expect("a child process") }
     }
 
     /// Its process id.

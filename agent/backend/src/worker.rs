@@ -33,6 +33,8 @@ const SHORTEST: Duration = Duration::from_millis(5);
 pub struct Worker {
     backend: Backend,
     newest: Arc<watch::Sender<Arc<BackendSample>>>,
+    /// Has seen nothing but the empty sample that a worker begins with.
+    from_start: watch::Receiver<Arc<BackendSample>>,
     demand: Arc<AtomicUsize>,
     engine: Engine,
 }
@@ -84,6 +86,7 @@ impl Worker {
         let interval = interval.max(SHORTEST);
         let backend = library.backend();
         let newest = first_sample(backend);
+        let from_start = newest.subscribe();
         let (control, gate, demand) = (Arc::<Control>::default(), Arc::<Gate>::default(), Arc::default());
         let name = backend.as_str();
         let start = |name: String, body: Box<dyn FnOnce() + Send>| {
@@ -109,7 +112,7 @@ impl Worker {
         };
         start(format!("{name}-watchdog"), Box::new(watchdog))?;
         // Made now so that a failure to start the second thread ends the first.
-        let worker = Self { backend, newest, demand, engine: Engine::Threads(control) };
+        let worker = Self { backend, newest, from_start, demand, engine: Engine::Threads(control) };
         start(format!("{name}-backend"), Box::new(move || backend_thread.run()))?;
         Ok(worker)
     }
@@ -117,9 +120,11 @@ impl Worker {
     fn simulated(options: &BackendOptions, devices: u32, interval: Duration) -> Self {
         let BackendOptions { host_name, seed, slow_interval, .. } = options;
         let simulation = Simulation::new(host_name, *seed, devices, interval, *slow_interval, SystemTime::now());
+        let newest = first_sample(Backend::Simulated);
         let worker = Self {
             backend: Backend::Simulated,
-            newest: first_sample(Backend::Simulated),
+            from_start: newest.subscribe(),
+            newest,
             demand: Arc::default(),
             engine: Engine::Simulation(Mutex::new(simulation)),
         };
@@ -143,9 +148,10 @@ impl Worker {
         Arc::clone(&self.newest.borrow())
     }
 
-    /// Receives each newer sample; a slow receiver misses older ones.
+    /// Receives the newest sample, and each newer one; a slow receiver misses older ones. What is there already counts as
+    /// new, so nobody waits for a second round to see the first.
     pub fn subscribe(&self) -> watch::Receiver<Arc<BackendSample>> {
-        self.newest.subscribe()
+        self.from_start.clone()
     }
 
     /// Does a round without waiting for the interval: a simulated backend has published it when this returns, a

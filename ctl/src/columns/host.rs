@@ -30,9 +30,9 @@ pub(crate) const fn columns<'v>() -> [Column<&'v HostView>; 18] {
         column!("MEM-TOTAL", "memory-total", right, Always, down, |row| known(row, |readings| {
             readings.memory_total_bytes
         })),
-        column!("LOAD", "load", right, Always, down, load),
-        column!("DRIVER", "driver", left, Always, up, driver),
-        column!("PROBLEM", "problem", left, Always, up, problem),
+        column!("LOAD", "load", right, Always, down, |row| load(row)),
+        column!("DRIVER", "driver", left, Always, up, |row| driver(row)),
+        column!("PROBLEM", "problem", left, Always, up, |row| problem(row)),
         column!("ADDRESS", "address", left, Wide, up, |row| Cell::optional(row.address.clone())),
         column!("KERNEL", "kernel", left, Wide, up, |row| Cell::optional(
             row.host.as_ref().map(|host| escape_text(&host.kernel_version).into_owned())
@@ -61,21 +61,21 @@ pub(crate) const fn columns<'v>() -> [Column<&'v HostView>; 18] {
     ]
 }
 
-fn readings<'v>(row: &&'v HostView) -> Option<&'v HostReadings> {
+fn readings(row: &HostView) -> Option<&HostReadings> {
     row.host.as_ref().map(|host| &host.readings)
 }
 
 /// A count of a host that was never seen is unknown, not zero.
 #[expect(clippy::cast_precision_loss, reason = "for sorting")]
-fn count(row: &&HostView, count: usize) -> Cell {
+fn count(row: &HostView, count: usize) -> Cell {
     if row.host.is_some() { Cell::number(count as f64, count.to_string()) } else { Cell::unknown() }
 }
 
-fn known(row: &&HostView, of: impl Fn(&HostReadings) -> Reading<u64>) -> Cell {
+fn known(row: &HostView, of: impl Fn(&HostReadings) -> Reading<u64>) -> Cell {
     readings(row).map_or_else(Cell::unknown, |readings| bytes(of(readings)))
 }
 
-fn load(row: &&HostView) -> Cell {
+fn load(row: &HostView) -> Cell {
     match readings(row).map(|readings| readings.load_averages) {
         Some(Ok([one, five, fifteen])) => {
             let text = format!("{one:.2} {five:.2} {fifteen:.2}");
@@ -85,7 +85,7 @@ fn load(row: &&HostView) -> Cell {
     }
 }
 
-fn driver(row: &&HostView) -> Cell {
+fn driver(row: &HostView) -> Cell {
     let versions: Vec<String> = row
         .host
         .iter()
@@ -99,7 +99,7 @@ fn driver(row: &&HostView) -> Cell {
 }
 
 /// Why it is not connected, else what is wrong with its backends.
-fn problem(row: &&HostView) -> Cell {
+fn problem(row: &HostView) -> Cell {
     let backends = row.host.iter().flat_map(|host| &host.backends).filter_map(|backend| backend.problem.as_deref());
     match row.problem.as_deref().or_else(|| backends.into_iter().next()) {
         Some(problem) => Cell::text(escape_text(problem)).toned(Tone::Middling),

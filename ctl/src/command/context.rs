@@ -39,13 +39,12 @@ pub(crate) fn run(command: Context, flags: Connection) -> Result<Exit> {
 }
 
 fn list(config: &Config) -> Result<()> {
-    let mut text = String::new();
-    for (name, entry) in &config.contexts {
-        let mark = if config.context.as_deref() == Some(name) { '*' } else { ' ' };
+    let line = |(name, entry): (&String, &ContextEntry)| {
+        let mark = if config.context.as_ref() == Some(name) { '*' } else { ' ' };
         let address = entry.aggregator.as_ref().or(entry.agent.as_ref()).map_or("", String::as_str);
-        text += &format!("{mark} {name}  {address}\n");
-    }
-    Ok(print(&text)?)
+        format!("{mark} {name}  {address}\n")
+    };
+    Ok(print(&config.contexts.iter().map(line).collect::<String>())?)
 }
 
 /// What is given replaces what was there; a first context is used at once.

@@ -61,24 +61,20 @@ pub(crate) async fn run(endpoint: &Endpoint, kill: Kill, screen: Screen) -> Resu
         return Ok(Exit::Declined);
     }
     let mut ends: Vec<Ended> = lost.iter().map(|_| Ended::Failed).collect();
-    match endpoint {
-        Endpoint::Aggregator { address, tls_dir } => {
-            let client = fleet_client(dial_aggregator(&dialer(tls_dir)?, address).await?);
-            let ids = rows.iter().map(|_| request_id()).collect::<Result<Vec<_>>>()?;
-            let attempts =
-                rows.iter().zip(ids).map(|((row, target), id)| remote(client.clone(), row, target, &kill, id));
-            for (end, line) in futures_util::future::join_all(attempts).await {
-                report(&line, end)?;
-                ends.push(end);
-            }
+    if let Endpoint::Aggregator { address, tls_dir } = endpoint {
+        let client = fleet_client(dial_aggregator(&dialer(tls_dir)?, address).await?);
+        let ids = rows.iter().map(|_| request_id()).collect::<Result<Vec<_>>>()?;
+        let attempts = rows.iter().zip(ids).map(|((row, target), id)| remote(client.clone(), row, target, &kill, id));
+        for (end, line) in futures_util::future::join_all(attempts).await {
+            report(&line, end)?;
+            ends.push(end);
         }
-        _ => {
-            let host = local_host(Duration::from_millis(250))?;
-            for (row, target) in &rows {
-                let (end, line) = local(&host, row, target, &kill, request_id()?).await;
-                report(&line, end)?;
-                ends.push(end);
-            }
+    } else {
+        let host = local_host(Duration::from_millis(250))?;
+        for (row, target) in &rows {
+            let (end, line) = local(&host, row, target, &kill, request_id()?).await;
+            report(&line, end)?;
+            ends.push(end);
         }
     }
     Ok(exit(&ends))

@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_hours(24 * 14);
 pub(crate) fn run(command: Pki) -> Result<Exit> {
     match command {
         Pki::Init { dir, trust_domain, days } => {
-            Authority::init(&dir, &trust_domain, of_days(days)).map_err(failed)?;
+            Authority::init(&dir, &trust_domain, of_days(days))?;
             print(&format!(
                 "authority of `{trust_domain}` in `{}`, valid for {days} days\nkeep `{}` safe: whoever has it can become anyone\n",
                 dir.display(),
@@ -27,12 +27,12 @@ pub(crate) fn run(command: Pki) -> Result<Exit> {
             ))?;
         }
         Pki::Issue { role, name, ca, out, days, dns_names, addresses, replace } => {
-            let authority = Authority::load(&ca).map_err(failed)?;
+            let authority = Authority::load(&ca)?;
             let validity = of_days(days);
             let request = IssueRequest { role, name, validity, dns_names, addresses, replace };
-            let issued = authority.issue(&request).map_err(failed)?;
+            let issued = authority.issue(&request)?;
             let out = out.unwrap_or_else(|| PathBuf::from(format!("{role}-{}", request.name)));
-            issued.write(&out, replace).map_err(failed)?;
+            issued.write(&out, replace)?;
             let expires = humantime::format_rfc3339_seconds(SystemTime::now() + validity);
             print(&format!("{} in `{}`, expires {expires}\n", issued.identity, out.display()))?;
         }
@@ -45,14 +45,10 @@ fn of_days(days: u64) -> Duration {
     Duration::from_hours(24 * days)
 }
 
-fn failed(error: gpufleet_transport::pki::PkiError) -> CtlError {
-    CtlError::failed(error.to_string())
-}
-
 fn show(paths: &[PathBuf], output: Format) -> Result<Exit> {
     let mut found = Vec::new();
     for path in paths.iter().flat_map(|path| files(path)) {
-        let certificates = inspect(&path).map_err(failed)?;
+        let certificates = inspect(&path)?;
         found.extend(certificates.into_iter().map(|certificate| (path.clone(), certificate)));
     }
     match output {

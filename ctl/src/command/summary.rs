@@ -23,7 +23,8 @@ pub(crate) async fn run(endpoint: &Endpoint, summary: Summary, screen: Screen) -
     let (groups, missing) = match endpoint {
         Endpoint::Aggregator { address, tls_dir } => {
             let channel = dial_aggregator(&dialer(tls_dir)?, address).await?;
-            let request = v1::GetFleetSummaryRequest { filter: filter.to_wire(), group_by: summary.group_by.clone() };
+            let request =
+                v1::GetFleetSummaryRequest { filter: Some(filter.to_wire()), group_by: summary.group_by.clone() };
             let answer = fleet_client(channel).get_fleet_summary(request).await?.into_inner();
             (answer.groups, answer.missing.len())
         }

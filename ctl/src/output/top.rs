@@ -184,7 +184,6 @@ fn cut_rows(text: &str, rows: usize) -> String {
         return text.to_owned();
     }
     let kept = rows.saturating_sub(1);
-    let mut cut = lines.iter().take(kept).copied().collect::<Vec<_>>().join("\n");
-    cut += &format!("\n… {} more lines; enlarge the terminal or narrow the view\n", lines.len() - kept);
-    cut
+    let shown = lines.iter().take(kept).copied().collect::<Vec<_>>().join("\n");
+    format!("{shown}\n… {} more lines; enlarge the terminal or narrow the view\n", lines.len() - kept)
 }

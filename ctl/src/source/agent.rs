@@ -45,7 +45,7 @@ pub(super) async fn start(
             }
         }
     };
-    tokio::spawn(async move { stop.run_until_cancelled(watch).await });
+    tokio::spawn(async move { stop.run_until_cancelled(Box::pin(watch)).await });
     Ok(())
 }
 

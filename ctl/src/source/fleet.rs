@@ -53,14 +53,14 @@ pub(super) async fn start(
             }
         }
     };
-    tokio::spawn(async move { stop.run_until_cancelled(watch).await });
+    tokio::spawn(async move { stop.run_until_cancelled(Box::pin(watch)).await });
     Ok(())
 }
 
 /// Forwards the streams until one of them ends; `Ok` when the reader is gone.
 async fn watch(client: &Client, want: &Want, events: &mpsc::Sender<Event>) -> Result<()> {
     let min_interval = Some(duration(want.interval));
-    let filter = want.filter.to_wire();
+    let filter = Some(want.filter.to_wire());
     let hosts = {
         let (mut client, request) = (client.clone(), v1::WatchFleetRequest { filter: filter.clone(), min_interval });
         async move {
@@ -111,7 +111,7 @@ async fn forward<M>(
 /// the list again at each refresh where it says more.
 async fn watch_processes(mut client: Client, want: &Want, events: &mpsc::Sender<Event>) -> Result<()> {
     let scope = if want.all { ProcessScope::All } else { ProcessScope::Unspecified };
-    let listed = list(&mut client, want.filter.to_wire(), scope).await?;
+    let listed = list(&mut client, Some(want.filter.to_wire()), scope).await?;
     let without_devices: Vec<String> = hosts_without_devices(&listed).into_iter().take(MOST_LISTED_HOSTS).collect();
     if events.send(Event::ProcessList(listed)).await.is_err() || events.send(Event::Synced).await.is_err() {
         return Ok(());
@@ -120,7 +120,7 @@ async fn watch_processes(mut client: Client, want: &Want, events: &mpsc::Sender<
         return list_again(client, want, scope, events).await;
     }
     let request = v1::FleetServiceWatchProcessesRequest {
-        filter: want.filter.to_wire(),
+        filter: Some(want.filter.to_wire()),
         min_interval: Some(duration(want.interval)),
     };
     let mut stream = client.watch_processes(request).await?.into_inner();
@@ -135,7 +135,7 @@ async fn watch_processes(mut client: Client, want: &Want, events: &mpsc::Sender<
 async fn list_again(mut client: Client, want: &Want, scope: ProcessScope, events: &mpsc::Sender<Event>) -> Result<()> {
     loop {
         tokio::time::sleep(want.interval.max(Duration::from_millis(100))).await;
-        let listed = list(&mut client, want.filter.to_wire(), scope).await?;
+        let listed = list(&mut client, Some(want.filter.to_wire()), scope).await?;
         if events.send(Event::ProcessList(listed)).await.is_err() {
             return Ok(());
         }

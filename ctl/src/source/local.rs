@@ -8,11 +8,11 @@ use crate::exit::{CtlError, Result};
 use crate::view::Event;
 
 /// Starts to sample this host.
-pub(super) fn start(want: Want, events: mpsc::Sender<Event>, stop: CancellationToken) -> Result<()> {
-    let mut host = local_host(want.interval)?;
+pub(super) fn start(want: &Want, events: mpsc::Sender<Event>, stop: CancellationToken) -> Result<()> {
+    let (mut host, every_process) = (local_host(want.interval)?, want.all);
     let watch = async move {
         let mut first = true;
-        while let Some(snapshot) = host.next(want.all).await {
+        while let Some(snapshot) = host.next(every_process).await {
             if events.send(Event::Snapshot(snapshot)).await.is_err() {
                 return;
             }

@@ -25,9 +25,9 @@ impl From<&Selection> for Filter {
 
 impl Filter {
     /// For the aggregator, which selects and checks on its side.
-    pub(crate) fn to_wire(&self) -> Option<v1::FleetFilter> {
+    pub(crate) fn to_wire(&self) -> v1::FleetFilter {
         let Self { hosts, gpus, users, pids } = self.clone();
-        Some(v1::FleetFilter { hosts, devices: gpus, users, pids, expression: String::new() })
+        v1::FleetFilter { hosts, devices: gpus, users, pids, expression: String::new() }
     }
 
     /// Cuts a view down to what is meant. For sources that do not select by themselves.

@@ -163,8 +163,8 @@ pub fn snapshot_chunks(full: HostDelta) -> Vec<HostDelta> {
         removed_processes: Vec::new(),
     };
     let host_length = full.host.as_deref().map_or(0, |host| framed(v1::Host::from(host).encoded_len()));
-    let removed_length = full.removed_devices.len() * REMOVED_DEVICE_BYTES
-        + full.removed_processes.len() * REMOVED_PROCESS_BYTES;
+    let removed_length =
+        full.removed_devices.len() * REMOVED_DEVICE_BYTES + full.removed_processes.len() * REMOVED_PROCESS_BYTES;
     let mut size = ENVELOPE_BYTES + host_length + removed_length;
     let mut first = part(full.host, Vec::new(), Vec::new());
     first.removed_devices = full.removed_devices;

@@ -6,8 +6,9 @@ use std::task::{Context, Poll};
 
 use futures_util::future::{Either, Ready, ready};
 use http::{Request, Response};
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 use tower::{Layer, Service};
 
 use super::Peer;
@@ -41,7 +42,7 @@ impl AccessTable {
 
     fn check<B>(&self, request: &Request<B>) -> Result<(), Status> {
         let Some(peer) = request.extensions().get::<Peer>() else {
-            return Err(Status::unauthenticated("no client certificate"));
+            return Err(refusal(Code::Unauthenticated, "UNAUTHENTICATED", "no client certificate".to_owned()));
         };
         let method = request.uri().path();
         if self.allows(method, peer.identity.role) {
@@ -49,8 +50,15 @@ impl AccessTable {
         }
         tracing::warn!(identity = %peer.identity, address = %peer.address, method, "call denied");
         let role = peer.identity.role;
-        Err(Status::permission_denied(format!("a certificate of role `{role}` may not call `{method}`")))
+        let message = format!("a certificate of role `{role}` may not call `{method}`");
+        Err(refusal(Code::PermissionDenied, "ACCESS_DENIED", message))
     }
+}
+
+/// A status with the details that every error of ours carries. The reasons are those of the contract.
+fn refusal(code: Code, reason: &'static str, message: String) -> Status {
+    let details = ErrorDetails::with_error_info(reason, "gpufleet", HashMap::new());
+    Status::with_error_details(code, message, details)
 }
 
 #[derive(Debug, Clone)]
