@@ -17,6 +17,7 @@ mod settings;
 mod signal;
 mod start;
 mod state;
+mod turns;
 mod watch;
 
 pub use inventory::{Inventory, InventoryError, InventorySource};

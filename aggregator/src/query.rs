@@ -3,6 +3,7 @@
 //! Everything here reads immutable records and takes no lock. Users and pids are found by looking at every selected
 //! host; an index that narrows [`Filter::hosts`] first is the place to make that faster.
 
+mod existence;
 mod filter;
 mod missing;
 mod near;

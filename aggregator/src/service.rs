@@ -46,9 +46,9 @@ pub(crate) struct FleetApi {
 }
 
 impl FleetApi {
-    fn filter(&self, filter: Option<v1::FleetFilter>) -> Result<Filter, Status> {
+    async fn filter(&self, filter: Option<v1::FleetFilter>) -> Result<Filter, Status> {
         let filter = Filter::parse(filter, &self.fleet.table())?;
-        filter.check_exists(&self.fleet)?;
+        filter.check_exists(&self.fleet).await?;
         Ok(filter)
     }
 
@@ -110,8 +110,8 @@ impl FleetService for FleetApi {
         request: Request<v1::ListHostsRequest>,
     ) -> Result<Response<v1::ListHostsResponse>, Status> {
         let v1::ListHostsRequest { filter, page_size, page_token } = request.into_inner();
-        let filter = self.filter(filter)?;
-        list_hosts::page(&self.fleet, &filter, page_size, &page_token).map(Response::new)
+        let filter = self.filter(filter).await?;
+        list_hosts::page(&self.fleet, &filter, page_size, &page_token).await.map(Response::new)
     }
 
     async fn watch_fleet(
@@ -119,7 +119,7 @@ impl FleetService for FleetApi {
         request: Request<v1::WatchFleetRequest>,
     ) -> Result<Response<Self::WatchFleetStream>, Status> {
         let v1::WatchFleetRequest { filter, min_interval } = request.into_inner();
-        let filter = self.filter(filter)?;
+        let filter = self.filter(filter).await?;
         self.watch(WatchedHosts { fleet: Arc::clone(&self.fleet) }, filter, min_interval)
     }
 
@@ -128,7 +128,7 @@ impl FleetService for FleetApi {
         request: Request<v1::FleetServiceWatchDevicesRequest>,
     ) -> Result<Response<Self::WatchDevicesStream>, Status> {
         let v1::FleetServiceWatchDevicesRequest { filter, min_interval } = request.into_inner();
-        let filter = self.filter(filter)?;
+        let filter = self.filter(filter).await?;
         self.watch(WatchedDevices, filter, min_interval)
     }
 
@@ -136,7 +136,7 @@ impl FleetService for FleetApi {
         &self,
         request: Request<v1::FleetServiceListProcessesRequest>,
     ) -> Result<Response<Self::ListProcessesStream>, Status> {
-        self.start_list_processes(request.into_inner()).map(Response::new)
+        self.start_list_processes(request.into_inner()).await.map(Response::new)
     }
 
     async fn watch_processes(
@@ -144,7 +144,7 @@ impl FleetService for FleetApi {
         request: Request<v1::FleetServiceWatchProcessesRequest>,
     ) -> Result<Response<Self::WatchProcessesStream>, Status> {
         let v1::FleetServiceWatchProcessesRequest { filter, min_interval } = request.into_inner();
-        let filter = self.filter(filter)?;
+        let filter = self.filter(filter).await?;
         self.watch(WatchedProcesses, filter, min_interval)
     }
 
@@ -182,13 +182,13 @@ impl FleetService for FleetApi {
         request: Request<v1::GetFleetSummaryRequest>,
     ) -> Result<Response<v1::GetFleetSummaryResponse>, Status> {
         let v1::GetFleetSummaryRequest { filter, group_by } = request.into_inner();
-        let filter = self.filter(filter)?;
+        let filter = self.filter(filter).await?;
         if group_by.len() > MAX_GROUP_LABELS || group_by.iter().any(String::is_empty) {
             let message = format!("group_by takes at most {MAX_GROUP_LABELS} labels, none of them empty");
             return Err(Reason::InvalidArgument.status(message, [("field", "group_by".to_owned())]));
         }
         let cells = filter.hosts(&self.fleet.table());
-        Ok(Response::new(summarize(&cells, &filter, &group_by, self.fleet.freshness())))
+        Ok(Response::new(summarize(&cells, &filter, &group_by, self.fleet.freshness()).await))
     }
 
     async fn list_audit_events(

@@ -22,6 +22,7 @@ use tonic::Status;
 
 use crate::query::{Filter, missing_hosts};
 use crate::state::{Fleet, HostCell, HostRecord};
+use crate::turns::Turns;
 
 mod devices;
 mod difference;
@@ -43,8 +44,6 @@ use crate::state::marks::Aspect;
 
 /// How long a reader may take nothing before its baselines are given up.
 const STALL: Duration = Duration::from_secs(10);
-/// Hosts looked at between two chances for other tasks to run.
-const HOSTS_PER_TURN: usize = 64;
 
 /// What a reader was last sent of a host.
 #[derive(Debug, Clone, Copy)]
@@ -203,10 +202,9 @@ impl<W: Watched> Watch<W> {
     }
 
     async fn pass(&mut self, scan: &mut Scan, phase: WatchPhase) -> Result<(), Gone> {
-        for (turn, cell) in scan.changed().into_iter().enumerate() {
-            if turn % HOSTS_PER_TURN == HOSTS_PER_TURN - 1 {
-                tokio::task::yield_now().await;
-            }
+        let mut turns = Turns::default();
+        for cell in scan.changed() {
+            turns.take().await;
             self.visit(&cell);
             if self.batch_bytes >= CHUNK_BYTES {
                 self.flush(phase).await?;

@@ -1,5 +1,5 @@
-//! How C enumerations are carried: as their number, so that one a newer library invents is not undefined behaviour, with
-//! names for those that are known. Also how a struct's layout is held against the documented one.
+//! How C enumerations are carried: as their number, so that one a newer library invents is not undefined behaviour,
+//! with names for those that are known. Also how a struct's layout is held against the documented one.
 
 /// Defines a C enumeration as a transparent number with named constants.
 macro_rules! c_enum {
@@ -88,8 +88,9 @@ macro_rules! layout {
             assert!(size_of::<$type>() == $size && align_of::<$type>() == $align);
             $(
                 assert!(std::mem::offset_of!($type, $($member).+) == $offset);
-                // SAFETY: the address of a member is formed and never read.
-                assert!($crate::code::pointee_size(|value: *const $type| unsafe { &raw const (*value).$($member).+ }) == $bytes);
+                // SAFETY: only the type of the pointer is looked at; this is never called.
+                let member = |value: *const $type| unsafe { &raw const (*value).$($member).+ };
+                assert!($crate::code::pointee_size(member) == $bytes);
             )*
         };
     };

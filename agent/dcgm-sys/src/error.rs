@@ -69,28 +69,34 @@ codes! {
     NO_PERMISSION = -17, "DCGM_ST_NO_PERMISSION", Rights, "the engine's rights do not suffice";
     GPU_IS_LOST = -18, "DCGM_ST_GPU_IS_LOST", GpuLost, "the GPU is off the bus or does not answer";
     RESET_REQUIRED = -19, "DCGM_ST_RESET_REQUIRED", GpuLost, "the GPU needs a reset";
-    FUNCTION_NOT_FOUND = -20, "DCGM_ST_FUNCTION_NOT_FOUND", NotAvailable, "the loaded library does not have the function";
+    FUNCTION_NOT_FOUND = -20, "DCGM_ST_FUNCTION_NOT_FOUND", NotAvailable,
+        "the loaded library does not have the function";
     CONNECTION_NOT_VALID = -21, "DCGM_ST_CONNECTION_NOT_VALID", Reconnect, "the connection to the engine is gone";
     GPU_NOT_SUPPORTED = -22, "DCGM_ST_GPU_NOT_SUPPORTED", NotAvailable, "DCGM does not support the GPU";
     GROUP_INCOMPATIBLE = -23, "DCGM_ST_GROUP_INCOMPATIBLE", Caller, "the GPUs of the group differ too much";
-    MAX_LIMIT = -24, "DCGM_ST_MAX_LIMIT", Caller, "a limit of the engine is reached: 64 groups, 64 field groups, 128 fields in one";
+    MAX_LIMIT = -24, "DCGM_ST_MAX_LIMIT", Caller,
+        "a limit of the engine is reached: 64 groups, 64 field groups, 128 fields in one";
     LIBRARY_NOT_FOUND = -25, "DCGM_ST_LIBRARY_NOT_FOUND", Repair, "a library that DCGM loads by itself is missing";
-    DUPLICATE_KEY = -26, "DCGM_ST_DUPLICATE_KEY", Caller, "the name is taken: a field group's name is unique in an engine";
-    GPU_IN_SYNC_BOOST_GROUP = -27, "DCGM_ST_GPU_IN_SYNC_BOOST_GROUP", Caller, "the GPU is in a sync boost group already";
-    GPU_NOT_IN_SYNC_BOOST_GROUP = -28, "DCGM_ST_GPU_NOT_IN_SYNC_BOOST_GROUP", Caller, "the GPU is not in a sync boost group";
+    DUPLICATE_KEY = -26, "DCGM_ST_DUPLICATE_KEY", Caller,
+        "the name is taken: a field group's name is unique in an engine";
+    GPU_IN_SYNC_BOOST_GROUP = -27, "DCGM_ST_GPU_IN_SYNC_BOOST_GROUP", Caller,
+        "the GPU is in a sync boost group already";
+    GPU_NOT_IN_SYNC_BOOST_GROUP = -28, "DCGM_ST_GPU_NOT_IN_SYNC_BOOST_GROUP", Caller,
+        "the GPU is not in a sync boost group";
     REQUIRES_ROOT = -29, "DCGM_ST_REQUIRES_ROOT", Rights, "only root may do this";
     DIAGNOSTIC = -30, "DCGM_ST_NVVS_ERROR", Unclear, "the diagnostic failed";
     INSUFFICIENT_SIZE = -31, "DCGM_ST_INSUFFICIENT_SIZE", Caller, "the buffer is too small";
     FIELD_UNSUPPORTED_BY_API = -32, "DCGM_ST_FIELD_UNSUPPORTED_BY_API", Caller, "the field cannot be read in this way";
     MODULE_NOT_LOADED = -33, "DCGM_ST_MODULE_NOT_LOADED", NotAvailable,
-        "a module of DCGM is missing or denied; profiling fields need the profiling module on GPUs before Hopper, and other \
-         fields of the same group may be watched all the same, so keep profiling fields in a group of their own";
+        "a module of DCGM is missing or denied; profiling fields need the profiling module on GPUs before Hopper, and \
+         other fields of the same group may be watched all the same, so keep profiling fields in a group of their own";
     IN_USE = -34, "DCGM_ST_IN_USE", Unclear, "something else uses it";
     GROUP_IS_EMPTY = -35, "DCGM_ST_GROUP_IS_EMPTY", Wait,
         "the group holds no device: the engine sees no GPU, or none of those it sees was added to the group";
     PROFILING_NOT_SUPPORTED = -36, "DCGM_ST_PROFILING_NOT_SUPPORTED", NotAvailable, "the GPU cannot be profiled";
     PROFILING_LIBRARY = -37, "DCGM_ST_PROFILING_LIBRARY_ERROR", Unclear, "the profiling library answered with an error";
-    PROFILING_MULTI_PASS = -38, "DCGM_ST_PROFILING_MULTI_PASS", Caller, "these profiling fields cannot be read together";
+    PROFILING_MULTI_PASS = -38, "DCGM_ST_PROFILING_MULTI_PASS", Caller,
+        "these profiling fields cannot be read together";
     DIAGNOSTIC_RUNNING = -39, "DCGM_ST_DIAG_ALREADY_RUNNING", Wait, "a diagnostic is running already";
     DIAGNOSTIC_BAD_JSON = -40, "DCGM_ST_DIAG_BAD_JSON", Unclear, "the diagnostic's answer cannot be read";
     DIAGNOSTIC_BAD_LAUNCH = -41, "DCGM_ST_DIAG_BAD_LAUNCH", Unclear, "the diagnostic cannot be started";
@@ -100,19 +106,24 @@ codes! {
     INSTANCE_NOT_FOUND = -45, "DCGM_ST_INSTANCE_NOT_FOUND", Caller, "there is no such GPU instance";
     COMPUTE_INSTANCE_NOT_FOUND = -46, "DCGM_ST_COMPUTE_INSTANCE_NOT_FOUND", Caller, "there is no such compute instance";
     CHILD_NOT_KILLED = -47, "DCGM_ST_CHILD_NOT_KILLED", Unclear, "a child process of the engine did not end";
-    THIRD_PARTY_LIBRARY = -48, "DCGM_ST_3RD_PARTY_LIBRARY_ERROR", Unclear, "a library below DCGM answered with an error";
+    THIRD_PARTY_LIBRARY = -48, "DCGM_ST_3RD_PARTY_LIBRARY_ERROR", Unclear,
+        "a library below DCGM answered with an error";
     INSUFFICIENT_RESOURCES = -49, "DCGM_ST_INSUFFICIENT_RESOURCES", Unclear, "resources ran out";
     PLUGIN_EXCEPTION = -50, "DCGM_ST_PLUGIN_EXCEPTION", Unclear, "a diagnostic plug-in failed";
-    DIAGNOSTIC_ISOLATE = -51, "DCGM_ST_NVVS_ISOLATE_ERROR", Repair, "the diagnostic found an error that calls for taking the GPU out of use";
+    DIAGNOSTIC_ISOLATE = -51, "DCGM_ST_NVVS_ISOLATE_ERROR", Repair,
+        "the diagnostic found an error that calls for taking the GPU out of use";
     DIAGNOSTIC_NOT_FOUND = -52, "DCGM_ST_NVVS_BINARY_NOT_FOUND", Repair, "the diagnostic program is not installed";
     DIAGNOSTIC_KILLED = -53, "DCGM_ST_NVVS_KILLED", Unclear, "the diagnostic was killed";
     PAUSED = -54, "DCGM_ST_PAUSED", Wait, "the engine or a module is paused";
     ALREADY_INITIALIZED = -55, "DCGM_ST_ALREADY_INITIALIZED", Caller, "already initialised";
-    NVML_NOT_LOADED = -56, "DCGM_ST_NVML_NOT_LOADED", Repair, "the engine found no NVML: no driver is installed or loaded";
+    NVML_NOT_LOADED = -56, "DCGM_ST_NVML_NOT_LOADED", Repair,
+        "the engine found no NVML: no driver is installed or loaded";
     DRIVER_TIMEOUT = -57, "DCGM_ST_NVML_DRIVER_TIMEOUT", GpuLost, "the driver does not answer";
     DIAGNOSTIC_NO_TEST = -58, "DCGM_ST_NVVS_NO_AVAILABLE_TEST", NotAvailable, "the diagnostic has no test for this GPU";
-    NODES_CONNECTION = -59, "DCGM_ST_MNDIAG_CONNECTION_NOT_AVAILABLE", Unclear, "another node of the diagnostic is not reachable";
-    NODES_UNAUTHORIZED = -60, "DCGM_ST_MNDIAG_CONNECTION_UNAUTHORIZED", Rights, "another node of the diagnostic refused";
+    NODES_CONNECTION = -59, "DCGM_ST_MNDIAG_CONNECTION_NOT_AVAILABLE", Unclear,
+        "another node of the diagnostic is not reachable";
+    NODES_UNAUTHORIZED = -60, "DCGM_ST_MNDIAG_CONNECTION_UNAUTHORIZED", Rights,
+        "another node of the diagnostic refused";
     SSH_FAILED = -61, "DCGM_ST_REMOTE_SSH_CONNECTION_FAILED", Unclear, "a connection over SSH failed";
     CHILD_SPAWN = -62, "DCGM_ST_CHILD_SPAWN_FAILED", Unclear, "the engine could not start a child process";
     FILE_IO = -63, "DCGM_ST_FILE_IO_ERROR", Unclear, "a file could not be read or written";
@@ -172,7 +183,10 @@ impl std::error::Error for DcgmError {}
 #[non_exhaustive]
 pub enum LoadError {
     /// Neither name is known to the dynamic loader.
-    #[error("no DCGM library found, tried {}; install DCGM or give the library's path: {}", quoted(.tried.iter().map(|(name, _)| *name)), reasons(.tried))]
+    #[error(
+        "no DCGM library found, tried {}; install DCGM or give the library's path: {}",
+        quoted(.tried.iter().map(|(name, _)| *name)), reasons(.tried)
+    )]
     NotFound {
         /// The names, each with what the loader said.
         tried: Vec<(&'static str, String)>,
@@ -194,7 +208,10 @@ pub enum LoadError {
         names: Vec<&'static str>,
     },
     /// The library does not say its version, and its name does not either.
-    #[error("`{}` does not tell its version; gpufleet knows DCGM 3 and 4, named `libdcgm.so.3` and `libdcgm.so.4`", .path.display())]
+    #[error(
+        "`{}` does not tell its version; gpufleet knows DCGM 3 and 4, named `libdcgm.so.3` and `libdcgm.so.4`",
+        .path.display()
+    )]
     UnknownVersion {
         /// The path.
         path: PathBuf,
@@ -208,7 +225,10 @@ pub enum LoadError {
         version: crate::Version,
     },
     /// The name of the library and what it says of itself disagree.
-    #[error("`{}` is named as DCGM {named} and says that it is DCGM {version}; repair the installation", .path.display())]
+    #[error(
+        "`{}` is named as DCGM {named} and says that it is DCGM {version}; repair the installation",
+        .path.display()
+    )]
     Contradiction {
         /// The path.
         path: PathBuf,

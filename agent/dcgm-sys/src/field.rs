@@ -75,8 +75,8 @@ impl FieldId {
         FieldFacts::all().find(|facts| facts.id == self)
     }
 
-    /// Whether it is a profiling field. These have values only while watched, must be in a field group of their own, and
-    /// must never be read live: that crashes DCGM 4, and with an embedded engine the whole process.
+    /// Whether it is a profiling field. These have values only while watched, must be in a field group of their own,
+    /// and must never be read live: that crashes DCGM 4, and with an embedded engine the whole process.
     pub const fn is_profiling(self) -> bool {
         self.0 > 1000 && self.0 < 1200
     }

@@ -146,7 +146,9 @@ layout!(HealthSetV2: size 40, align 8;
 layout!(ErrorDetail: size 1028, align 4; message @ 0, 1024; code @ 1024, 4;);
 layout!(RawIncident: size 1044, align 4; system @ 0, 4; health @ 4, 4; error @ 8, 1028; entity @ 1036, 8;);
 layout!(HealthResponseV4: size 66828, align 4; version @ 0, 4; overall @ 4, 4; count @ 8, 4; incidents @ 12, 66816;);
-layout!(HealthResponseV5: size 1_069_068, align 4; version @ 0, 4; overall @ 4, 4; count @ 8, 4; incidents @ 12, 1_069_056;);
+layout!(HealthResponseV5: size 1_069_068, align 4;
+    version @ 0, 4; overall @ 4, 4; count @ 8, 4; incidents @ 12, 1_069_056;
+);
 // SAFETY: numbers.
 unsafe impl Zeroable for HealthSetV2 {}
 // SAFETY: numbers and arrays of them.

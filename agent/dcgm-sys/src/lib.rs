@@ -2,9 +2,9 @@
 //!
 //! [`Library::open`] finds the library and knows by its version which versions of DCGM's structs it speaks; its methods
 //! are thin, safe calls. The structs, constants and [`Symbols`] beneath them are public and named by topic; search the
-//! documentation by DCGM's own names. The size of every struct and the place of every member is asserted at compile time
-//! for 64-bit Linux. Traps of DCGM that could crash the process or pass for a value are closed here; what to watch and
-//! how to judge it is the caller's.
+//! documentation by DCGM's own names. The size of every struct and the place of every member is asserted at compile
+//! time for 64-bit Linux. Traps of DCGM that could crash the process or pass for a value are closed here; what to watch
+//! and how to judge it is the caller's.
 
 #![allow(unsafe_code, reason = "this crate is the near side of a C ABI")]
 

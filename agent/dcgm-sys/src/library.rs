@@ -1,8 +1,8 @@
 //! The library, loaded at run time and kept for the process's life, and its functions as safe calls by topic.
 //!
-//! Nothing is decided here: which fields are watched, how often, and what an answer means for a device is for the caller.
-//! Every call may block for as long as the engine likes, so it belongs on a thread of its own. DCGM takes calls from
-//! several threads.
+//! Nothing is decided here: which fields are watched, how often, and what an answer means for a device is for the
+//! caller. Every call may block for as long as the engine likes, so it belongs on a thread of its own. DCGM takes calls
+//! from several threads.
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -50,8 +50,8 @@ fn field_table() -> MutexGuard<'static, ()> {
 }
 
 impl Library {
-    /// Loads the library at a path, or, without one, `libdcgm.so.4` or else `libdcgm.so.3` from where the dynamic loader
-    /// looks.
+    /// Loads the library at a path, or, without one, `libdcgm.so.4` or else `libdcgm.so.3` from where the dynamic
+    /// loader looks.
     pub fn open(path: Option<&Path>) -> Result<Self, LoadError> {
         match path {
             Some(path) => match load(path) {

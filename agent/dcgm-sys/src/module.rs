@@ -168,7 +168,9 @@ layout!(ModuleStatusesV1: size 136, align 4; version @ 0, 4; count @ 4, 4; modul
 layout!(IntrospectMemoryV1: size 16, align 8; version @ 0, 4; bytes_used @ 8, 8;);
 layout!(IntrospectCpuV1: size 32, align 8; version @ 0, 4; total @ 8, 8; kernel @ 16, 8; user @ 24, 8;);
 layout!(MetricGroup: size 136, align 4; major @ 0, 2; minor @ 2, 2; count @ 4, 4; fields @ 8, 128;);
-layout!(MetricGroupsV3: size 1376, align 4; version @ 0, 4; unused @ 4, 4; gpu @ 8, 4; count @ 12, 4; groups @ 16, 1360;);
+layout!(MetricGroupsV3: size 1376, align 4;
+    version @ 0, 4; unused @ 4, 4; gpu @ 8, 4; count @ 12, 4; groups @ 16, 1360;
+);
 // SAFETY: numbers and arrays of them.
 unsafe impl Zeroable for ModuleStatusesV1 {}
 // SAFETY: numbers.

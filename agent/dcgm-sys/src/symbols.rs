@@ -31,12 +31,15 @@ pub type PolicyCallback4 = unsafe extern "C" fn(*mut PolicyCallbackV2, user: u64
 macro_rules! symbols {
     (
         required { $($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $answer:ty;)* }
-        optional { $($(#[$optional_doc:meta])* fn $optional:ident($($optional_argument:ident: $optional_type:ty),* $(,)?) -> $optional_answer:ty;)* }
+        optional {$(
+            $(#[$optional_doc:meta])*
+            fn $optional:ident($($optional_argument:ident: $optional_type:ty),* $(,)?) -> $optional_answer:ty;
+        )*}
     ) => {
         /// Every function of the library that this crate knows. The library stays loaded, so they stay valid.
         ///
-        /// Calling one asks of the caller what C asks: pointers that are valid for the struct they are said to point to,
-        /// with its version word set, and texts that end with a zero byte.
+        /// Calling one asks of the caller what C asks: pointers that are valid for the struct they are said to point
+        /// to, with its version word set, and texts that end with a zero byte.
         #[derive(Debug, Clone, Copy)]
         pub struct Symbols {
             $($(#[$doc])* pub $name: unsafe extern "C" fn($($argument: $type),*) -> $answer,)*
@@ -137,8 +140,8 @@ symbols! {
         ) -> i32;
         /// The newest values of entities, from the cache or the driver.
         fn dcgmEntitiesGetLatestValues(
-            engine: Handle, entities: *mut Entity, entity_count: u32, fields: *mut FieldId, field_count: u32, flags: u32,
-            values: *mut FieldValueV2,
+            engine: Handle, entities: *mut Entity, entity_count: u32, fields: *mut FieldId, field_count: u32,
+            flags: u32, values: *mut FieldValueV2,
         ) -> i32;
         /// Every kept value since a time.
         fn dcgmGetValuesSince_v2(

@@ -1,20 +1,18 @@
 //! Which hosts, devices and processes a request means.
 //!
 //! In: a `FleetFilter` of the wire. Out: a [`Filter`] whose predicates are cheap and pure, so that a watcher can ask
-//! them of an old and of a new state alike. A name that does not exist is an error, never an empty success; whether a
-//! device or a pid exists can be said only while every host that could have it is present.
+//! them of an old and of a new state alike, see `selection`. Whether what is named exists is asked in `existence`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use gpufleet_model::{Device, HostSnapshot, Process};
+use gpufleet_model::{Device, DeviceInfo, Process};
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
-use tokio::time::Instant;
 use tonic::Status;
 
 use super::near;
-use crate::state::{Fleet, HostCell, HostTable};
+use crate::state::{HostCell, HostTable};
 
 /// The most names, users or pids in one filter.
 const MAX_ITEMS: usize = 10_000;
@@ -25,32 +23,47 @@ const MAX_ITEM_BYTES: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
     hosts: Option<Arc<HashSet<String>>>,
-    devices: Vec<DeviceSelector>,
+    devices: DeviceNames,
     users: HashSet<String>,
     pids: HashSet<u32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum DeviceSelector {
-    Index(u32),
-    Uuid(String),
+/// Devices that are named.
+#[derive(Debug, Clone, Default)]
+pub(super) struct DeviceNames {
+    pub(super) indexes: HashSet<u32>,
+    pub(super) uuids: HashSet<String>,
 }
 
-impl DeviceSelector {
-    fn matches(&self, device: &Device) -> bool {
-        match self {
-            Self::Index(index) => device.info.index == *index,
-            // A physical device stands for its MIG instances too.
-            Self::Uuid(uuid) => {
-                device.info.uuid == *uuid || device.info.mig.as_ref().is_some_and(|mig| mig.parent_uuid == *uuid)
-            }
+impl DeviceNames {
+    fn new(names: Vec<String>) -> Self {
+        let mut devices = Self::default();
+        for name in names {
+            match name.parse() {
+                Ok(index) => devices.indexes.insert(index),
+                Err(_) => devices.uuids.insert(name),
+            };
         }
+        devices
     }
 
-    fn text(&self) -> String {
-        match self {
-            Self::Index(index) => index.to_string(),
-            Self::Uuid(uuid) => uuid.clone(),
+    pub(super) fn is_empty(&self) -> bool {
+        self.indexes.is_empty() && self.uuids.is_empty()
+    }
+
+    fn contain(&self, info: &DeviceInfo) -> bool {
+        self.indexes.contains(&info.index)
+            || self.uuids.contains(&info.uuid)
+            // A physical device stands for its MIG instances too.
+            || info.mig.as_ref().is_some_and(|mig| self.uuids.contains(&mig.parent_uuid))
+    }
+
+    /// Strikes out what names this device.
+    pub(super) fn strike(&mut self, info: &DeviceInfo) {
+        self.indexes.remove(&info.index);
+        self.uuids.remove(&info.uuid);
+        if let Some(mig) = &info.mig {
+            self.uuids.remove(&mig.parent_uuid);
         }
     }
 }
@@ -86,10 +99,7 @@ impl Filter {
         }
         Ok(Self {
             hosts: (!hosts.is_empty()).then(|| Arc::new(hosts.into_iter().collect())),
-            devices: devices
-                .into_iter()
-                .map(|text| text.parse().map_or_else(|_| DeviceSelector::Uuid(text), DeviceSelector::Index))
-                .collect(),
+            devices: DeviceNames::new(devices),
             users: users.into_iter().collect(),
             pids: pids.into_iter().collect(),
         })
@@ -132,8 +142,16 @@ impl Filter {
         }
     }
 
+    pub(super) fn named_devices(&self) -> &DeviceNames {
+        &self.devices
+    }
+
+    pub(super) fn named_pids(&self) -> &HashSet<u32> {
+        &self.pids
+    }
+
     pub(super) fn names_device(&self, device: &Device) -> bool {
-        self.devices.is_empty() || self.devices.iter().any(|selector| selector.matches(device))
+        self.devices.is_empty() || self.devices.contain(&device.info)
     }
 
     pub(super) fn names_process(&self, process: &Process) -> bool {
@@ -143,70 +161,6 @@ impl Filter {
     pub(super) fn names_pid_and_user(&self, pid: u32, user: Option<&str>) -> bool {
         (self.pids.is_empty() || self.pids.contains(&pid))
             && (self.users.is_empty() || user.is_some_and(|user| self.users.contains(user)))
-    }
-
-    /// Refuses a device that no host has, and a pid that no host runs on a device, unless a host that is not present
-    /// could have it.
-    pub(crate) fn check_exists(&self, fleet: &Fleet) -> Result<(), Status> {
-        let mut pids = self.pids.clone();
-        self.check_devices_and(fleet, |snapshot| {
-            pids.retain(|&pid| !snapshot.processes.keys().any(|identity| identity.pid == pid));
-        })?;
-        if self.all_present(fleet) {
-            Self::refuse_pids(&pids, "no selected host has a process `{}` on a device")
-        } else {
-            Ok(())
-        }
-    }
-
-    /// The same for devices alone, where the pids are looked for elsewhere.
-    pub(crate) fn check_devices(&self, fleet: &Fleet) -> Result<(), Status> {
-        self.check_devices_and(fleet, |_| {})
-    }
-
-    /// Refuses the pids that are named and that `found` does not hold.
-    pub(crate) fn check_pids(&self, found: &HashSet<u32>) -> Result<(), Status> {
-        let absent = self.pids.difference(found).copied().collect();
-        Self::refuse_pids(&absent, "no selected host has a process `{}`")
-    }
-
-    fn check_devices_and(&self, fleet: &Fleet, mut visit: impl FnMut(&HostSnapshot)) -> Result<(), Status> {
-        if self.is_whole_hosts() {
-            return Ok(());
-        }
-        let mut absent: Vec<&DeviceSelector> = self.devices.iter().collect();
-        for cell in self.hosts(&fleet.table()) {
-            if let Some(sample) = &cell.record().sample {
-                absent.retain(|selector| !sample.snapshot.devices.values().any(|device| selector.matches(device)));
-                visit(&sample.snapshot);
-            }
-        }
-        match absent.first() {
-            Some(selector) if self.all_present(fleet) => {
-                let text = selector.text();
-                let message = match selector {
-                    DeviceSelector::Index(_) => format!("no selected host has a device with index `{text}`"),
-                    DeviceSelector::Uuid(_) => format!("no selected host has a device with UUID `{text}`"),
-                };
-                Err(Reason::UnknownDevice.status(message, [("device", text)]))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn refuse_pids(absent: &HashSet<u32>, message: &str) -> Result<(), Status> {
-        match absent.iter().min() {
-            Some(pid) => {
-                let pid = pid.to_string();
-                Err(Reason::UnknownProcess.status(message.replace("{}", &pid), [("pid", pid)]))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn all_present(&self, fleet: &Fleet) -> bool {
-        let now = Instant::now();
-        self.hosts(&fleet.table()).iter().all(|cell| cell.state(fleet.freshness(), now).is_current())
     }
 }
 

@@ -14,21 +14,23 @@ use tokio::time::Instant;
 use super::Filter;
 use super::missing::{bounded, missing};
 use crate::state::{Freshness, HostCell};
+use crate::turns::Turns;
 
 /// Totals of the selected part of the fleet, by the values of the labels in `group_by`.
-pub(crate) fn summarize(
+pub(crate) async fn summarize(
     cells: &[Arc<HostCell>],
     filter: &Filter,
     group_by: &[String],
     rules: &Freshness,
 ) -> v1::GetFleetSummaryResponse {
-    let now = Instant::now();
+    let (now, mut turns) = (Instant::now(), Turns::default());
     let mut groups: BTreeMap<Vec<String>, Group> = BTreeMap::new();
     let mut absent = Vec::new();
     if group_by.is_empty() {
         groups.entry(Vec::new()).or_default();
     }
     for cell in cells {
+        turns.take().await;
         let state = cell.state(rules, now);
         absent.extend(missing(cell, &state));
         let record = cell.record();

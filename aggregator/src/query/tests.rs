@@ -26,14 +26,14 @@ fn fleet(names: &[&str], seen: Vec<HostSnapshot>) -> (Arc<Fleet>, BTreeMap<Strin
     (fleet, writers)
 }
 
-fn parse(fleet: &Fleet, filter: v1::FleetFilter) -> Result<Filter, Status> {
+async fn parse(fleet: &Fleet, filter: v1::FleetFilter) -> Result<Filter, Status> {
     let filter = Filter::parse(Some(filter), &fleet.table())?;
-    filter.check_exists(fleet)?;
+    filter.check_exists(fleet).await?;
     Ok(filter)
 }
 
-fn refusal(fleet: &Fleet, filter: v1::FleetFilter) -> (Option<Reason>, String) {
-    let status = parse(fleet, filter).expect_err("not refused");
+async fn refusal(fleet: &Fleet, filter: v1::FleetFilter) -> (Option<Reason>, String) {
+    let status = parse(fleet, filter).await.expect_err("not refused");
     (Reason::of(&status), status.message().to_string())
 }
 
@@ -50,70 +50,74 @@ async fn names_that_do_not_exist_are_errors() {
     let (fleet, _writers) =
         fleet(&["node1", "node2"], vec![fixtures::snapshot("node1", 2, 2), fixtures::snapshot("node2", 1, 0)]);
     assert_eq!(
-        refusal(&fleet, hosts(&["node3"])),
+        refusal(&fleet, hosts(&["node3"])).await,
         (
             Some(Reason::UnknownHost),
             "host `node3` is not in the inventory; did you mean one of `node1`, `node2`?".to_string()
         )
     );
     assert_eq!(
-        refusal(&fleet, devices(&["0", "7"])),
+        refusal(&fleet, devices(&["0", "7"])).await,
         (Some(Reason::UnknownDevice), "no selected host has a device with index `7`".to_string())
     );
     assert_eq!(
-        refusal(&fleet, devices(&["GPU-x"])),
+        refusal(&fleet, devices(&["GPU-x"])).await,
         (Some(Reason::UnknownDevice), "no selected host has a device with UUID `GPU-x`".to_string())
     );
     assert_eq!(
-        refusal(&fleet, v1::FleetFilter { pids: vec![100, 4_000], ..Default::default() }),
+        refusal(&fleet, v1::FleetFilter { pids: vec![100, 4_000], ..Default::default() }).await,
         (Some(Reason::UnknownProcess), "no selected host has a process `4000` on a device".to_string())
     );
     let elsewhere = v1::FleetFilter { hosts: vec!["node2".into()], ..devices(&["1"]) };
-    assert_eq!(refusal(&fleet, elsewhere).0, Some(Reason::UnknownDevice), "it exists, on a host that is not meant");
-    assert!(parse(&fleet, v1::FleetFilter { users: vec!["nobody".into()], ..Default::default() }).is_ok());
+    assert_eq!(
+        refusal(&fleet, elsewhere).await.0,
+        Some(Reason::UnknownDevice),
+        "it exists, on a host that is not meant"
+    );
+    assert!(parse(&fleet, v1::FleetFilter { users: vec!["nobody".into()], ..Default::default() }).await.is_ok());
 }
 
 #[tokio::test]
 async fn what_an_absent_host_may_have_is_no_error() {
     let (fleet, _writers) = fleet(&["node1", "node2"], vec![fixtures::snapshot("node1", 1, 0)]);
-    assert!(parse(&fleet, devices(&["7"])).is_ok());
+    assert!(parse(&fleet, devices(&["7"])).await.is_ok());
     let here = v1::FleetFilter { hosts: vec!["node1".into()], ..devices(&["7"]) };
-    assert_eq!(refusal(&fleet, here).0, Some(Reason::UnknownDevice));
+    assert_eq!(refusal(&fleet, here).await.0, Some(Reason::UnknownDevice));
 }
 
 #[tokio::test]
 async fn what_cannot_be_meant_is_refused() {
     let (fleet, _writers) = fleet(&["node1"], Vec::new());
     let expression = v1::FleetFilter { expression: "true".into(), ..Default::default() };
-    assert_eq!(refusal(&fleet, expression).0, Some(Reason::NotImplemented));
+    assert_eq!(refusal(&fleet, expression).await.0, Some(Reason::NotImplemented));
     assert_eq!(
-        refusal(&fleet, devices(&[""])),
+        refusal(&fleet, devices(&[""])).await,
         (Some(Reason::InvalidFilter), "filter.devices: an item is empty".into())
     );
     let pids = v1::FleetFilter { pids: vec![0], ..Default::default() };
-    assert_eq!(refusal(&fleet, pids), (Some(Reason::InvalidFilter), "filter.pids: 0 is not a process id".into()));
+    assert_eq!(refusal(&fleet, pids).await, (Some(Reason::InvalidFilter), "filter.pids: 0 is not a process id".into()));
     let many = v1::FleetFilter { pids: (1..20_000).collect(), ..Default::default() };
-    assert_eq!(refusal(&fleet, many).0, Some(Reason::InvalidFilter));
+    assert_eq!(refusal(&fleet, many).await.0, Some(Reason::InvalidFilter));
 }
 
 #[tokio::test]
 async fn all_that_is_set_must_hold() {
     let snapshot = fixtures::snapshot("node1", 2, 4);
     let (fleet, _writers) = fleet(&["node1"], vec![snapshot.clone()]);
-    let selected = |filter: v1::FleetFilter| {
-        let filter = parse(&fleet, filter).unwrap();
+    let selected = async |filter: v1::FleetFilter| {
+        let filter = parse(&fleet, filter).await.unwrap();
         let selection = filter.select(&snapshot);
         let devices = snapshot.devices.values().filter(|d| selection.device(d)).map(|d| d.key.0);
         let processes = snapshot.processes.values().filter(|p| selection.process(p));
         (devices.collect::<Vec<_>>(), processes.map(|p| p.identity.pid).collect::<Vec<_>>())
     };
     let all = v1::FleetFilter::default;
-    assert_eq!(selected(all()), (vec![0, 1], vec![100, 101, 102, 103]));
-    assert_eq!(selected(devices(&["1"])), (vec![1], vec![101, 103]));
-    assert_eq!(selected(v1::FleetFilter { users: vec!["user0".into()], ..all() }), (vec![0], vec![100, 102]));
-    assert_eq!(selected(v1::FleetFilter { pids: vec![101], ..all() }), (vec![1], vec![101]));
+    assert_eq!(selected(all()).await, (vec![0, 1], vec![100, 101, 102, 103]));
+    assert_eq!(selected(devices(&["1"])).await, (vec![1], vec![101, 103]));
+    assert_eq!(selected(v1::FleetFilter { users: vec!["user0".into()], ..all() }).await, (vec![0], vec![100, 102]));
+    assert_eq!(selected(v1::FleetFilter { pids: vec![101], ..all() }).await, (vec![1], vec![101]));
     let none = v1::FleetFilter { users: vec!["user0".into()], ..devices(&["1"]) };
-    assert_eq!(selected(none), (vec![], vec![]));
+    assert_eq!(selected(none).await, (vec![], vec![]));
 }
 
 #[tokio::test]
@@ -124,7 +128,7 @@ async fn a_physical_device_stands_for_its_instances() {
     Arc::make_mut(&mut instance.info).mig =
         Some(MigInstance { parent_uuid, gpu_instance_id: 1, compute_instance_id: 0 });
     let (fleet, _writers) = fleet(&["node1"], vec![snapshot.clone()]);
-    let filter = parse(&fleet, devices(&["GPU-node1-0"])).unwrap();
+    let filter = parse(&fleet, devices(&["GPU-node1-0"])).await.unwrap();
     let selection = filter.select(&snapshot);
     assert!(snapshot.devices.values().all(|device| selection.device(device)));
 }
@@ -144,7 +148,7 @@ async fn totals_count_only_what_is_known() {
     let (fleet, mut writers) = fleet(&["node1", "node2", "node3", "node4"], vec![first, second]);
     writers.get_mut("node4").unwrap().down("connection refused");
     let filter = Filter::default();
-    let answer = summarize(&filter.hosts(&fleet.table()), &filter, &[], fleet.freshness());
+    let answer = summarize(&filter.hosts(&fleet.table()), &filter, &[], fleet.freshness()).await;
     let [totals] = answer.groups.as_slice() else { panic!("one group") };
     assert_eq!((totals.hosts_connected, totals.hosts_never_seen), (2, 2));
     assert_eq!((totals.devices, totals.mig_instances, totals.devices_unavailable), (3, 1, 1));
@@ -163,7 +167,7 @@ async fn totals_count_only_what_is_known() {
 async fn an_empty_fleet_has_totals_without_readings() {
     let (fleet, _writers) = fleet(&[], Vec::new());
     let filter = Filter::default();
-    let answer = summarize(&[], &filter, &[], fleet.freshness());
+    let answer = summarize(&[], &filter, &[], fleet.freshness()).await;
     assert_eq!(answer.groups, [v1::FleetSummary::default()]);
     assert_eq!(answer.groups[0].memory_used_bytes, None);
 }
@@ -181,7 +185,7 @@ async fn totals_are_grouped_by_labels() {
         host.begin(Arc::new(fixtures::snapshot(&name, 2, 0)));
     }
     let filter = Filter::default();
-    let answer = summarize(&filter.hosts(&fleet.table()), &filter, &["rack".into()], fleet.freshness());
+    let answer = summarize(&filter.hosts(&fleet.table()), &filter, &["rack".into()], fleet.freshness()).await;
     let groups: Vec<_> =
         answer.groups.iter().map(|g| (g.labels["rack"].as_str(), g.hosts_connected, g.devices)).collect();
     assert_eq!(groups, [("", 1, 2), ("r1", 2, 4), ("r2", 1, 2)]);

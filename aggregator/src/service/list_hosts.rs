@@ -12,6 +12,7 @@ use tonic::Status;
 
 use crate::query::{Filter, connection};
 use crate::state::Fleet;
+use crate::turns::Turns;
 
 /// The most bytes of hosts in a page: what a gRPC client takes by default, less the rest of the message.
 const PAGE_BYTES: usize = (4 << 20) - (64 << 10);
@@ -19,7 +20,7 @@ const PAGE_BYTES: usize = (4 << 20) - (64 << 10);
 /// Version of the token's form.
 const TOKEN_PREFIX: &str = "h1";
 
-pub(super) fn page(
+pub(super) async fn page(
     fleet: &Fleet,
     filter: &Filter,
     page_size: u32,
@@ -32,7 +33,9 @@ pub(super) fn page(
     let most = if page_size == 0 { usize::MAX } else { usize::try_from(page_size).unwrap_or(usize::MAX) };
     let mut hosts: Vec<v1::HostConnection> = Vec::new();
     let mut bytes = 0;
+    let mut turns = Turns::default();
     for cell in cells.iter().skip(start) {
+        turns.take().await;
         if !filter.selects_host(cell.record().sample.as_ref().map(|sample| &*sample.snapshot)) {
             continue;
         }

@@ -21,6 +21,7 @@ use super::FleetApi;
 use super::ask::AskError;
 use crate::query::{Filter, missing_hosts};
 use crate::state::HostCell;
+use crate::turns::Turns;
 use crate::watch::{self, CHUNK_BYTES, WatchStream, process_parts};
 
 /// Agents asked at once by one question.
@@ -37,7 +38,7 @@ struct Plan {
 }
 
 impl FleetApi {
-    pub(super) fn start_list_processes(
+    pub(super) async fn start_list_processes(
         &self,
         request: v1::FleetServiceListProcessesRequest,
     ) -> Result<WatchStream<Batch>, Status> {
@@ -48,9 +49,9 @@ impl FleetApi {
         let filter = Filter::parse(request.filter, &self.fleet.table())?;
         let plan = self.plan(&filter, scope);
         if plan.to_ask.is_empty() {
-            filter.check_exists(&self.fleet)?;
+            filter.check_exists(&self.fleet).await?;
         } else {
-            filter.check_devices(&self.fleet)?;
+            filter.check_devices(&self.fleet).await?;
         }
         let (stream, sender, ending) = watch::channel();
         let list = List { api: self.clone(), filter, plan, output: sender.clone() };
@@ -109,7 +110,9 @@ impl List {
         let hold = self.filter.names_pids();
         let mut batches =
             Batches { output: self.output.clone(), hold, parts: Vec::new(), bytes: 0, pids: HashSet::new() };
+        let mut turns = Turns::default();
         for cell in &self.plan.from_state {
+            turns.take().await;
             if let Some(sample) = &cell.record().sample {
                 for part in self.known(&sample.snapshot, cell) {
                     batches.add(part).await;

@@ -120,7 +120,7 @@ async fn watch_processes(mut client: Client, want: &Want, events: &mpsc::Sender<
         return list_again(client, want, scope, events).await;
     }
     let request = v1::FleetServiceWatchProcessesRequest {
-        filter: want.filter.to_wire(),
+        filter: Some(want.filter.to_wire()),
         min_interval: Some(duration(want.interval)),
     };
     let mut stream = client.watch_processes(request).await?.into_inner();

@@ -10,6 +10,7 @@ use dcgm_sys::policy::PolicyV1;
 use dcgm_sys::{DcgmError, Entity, EntityGroup, FieldGroup, FieldId, Group, Handle, Major, Version};
 
 use crate::notices::Registration;
+use crate::readings::instances;
 use crate::scenario::Scenario;
 
 mod watches;
@@ -54,6 +55,24 @@ struct Fields {
 pub(crate) fn gpus(scenario: &Scenario, only_supported: bool) -> Vec<u32> {
     let numbered = (0_u32..).zip(&scenario.devices);
     numbered.filter(|(_, device)| !(only_supported && device.unsupported)).map(|(id, _)| id).collect()
+}
+
+/// Every entity of a kind.
+pub(crate) fn entities(scenario: &Scenario, kind: EntityGroup, only_supported: bool) -> Vec<Entity> {
+    let ids = match kind {
+        EntityGroup::GPU => gpus(scenario, only_supported),
+        EntityGroup::GPU_INSTANCE | EntityGroup::COMPUTE_INSTANCE => {
+            (0_u32..).zip(instances(scenario)).map(|(id, _)| id).collect()
+        }
+        _ => Vec::new(),
+    };
+    ids.into_iter().map(|id| Entity { group: kind, id }).collect()
+}
+
+/// Every entity of every kind.
+pub(crate) fn everything(scenario: &Scenario) -> Vec<Entity> {
+    let kinds = [EntityGroup::GPU, EntityGroup::GPU_INSTANCE, EntityGroup::COMPUTE_INSTANCE];
+    kinds.into_iter().flat_map(|kind| entities(scenario, kind, true)).collect()
 }
 
 impl Engine {
@@ -108,9 +127,8 @@ impl Engine {
     pub(crate) fn add_entity(&mut self, scenario: &Scenario, group: Group, entity: Entity) -> Result<(), DcgmError> {
         let limit = self.max_entities();
         let known = match entity.group {
-            EntityGroup::GPU => gpus(scenario, false).contains(&entity.id),
             EntityGroup::NONE => entity.id == 0,
-            _ => false,
+            kind => entities(scenario, kind, false).contains(&entity),
         };
         let members = self.groups.get_mut(&group.0).ok_or(DcgmError::NOT_CONFIGURED)?;
         if !known || members.entities.contains(&entity) {
@@ -142,8 +160,11 @@ impl Engine {
     /// The entities of a group, also of those that always exist.
     pub(crate) fn members(&self, scenario: &Scenario, group: Group) -> Result<Vec<Entity>, DcgmError> {
         match group {
-            Group::ALL_GPUS | Group::ALL_ENTITIES => Ok(gpus(scenario, true).into_iter().map(Entity::gpu).collect()),
-            Group::ALL_SWITCHES | Group::ALL_GPU_INSTANCES | Group::ALL_COMPUTE_INSTANCES => Ok(Vec::new()),
+            Group::ALL_GPUS => Ok(entities(scenario, EntityGroup::GPU, true)),
+            Group::ALL_GPU_INSTANCES => Ok(entities(scenario, EntityGroup::GPU_INSTANCE, true)),
+            Group::ALL_COMPUTE_INSTANCES => Ok(entities(scenario, EntityGroup::COMPUTE_INSTANCE, true)),
+            Group::ALL_ENTITIES => Ok(everything(scenario)),
+            Group::ALL_SWITCHES => Ok(Vec::new()),
             group => self.group(group).map(|members| members.entities.clone()),
         }
     }

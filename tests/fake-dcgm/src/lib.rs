@@ -5,10 +5,10 @@
 //! plays, is read from the TOML file named in [`SCENARIO_VARIABLE`], anew whenever that file is replaced (write a new
 //! file beside it and rename). [`scenario`] documents the file; the same types serve Rust tests that write it.
 //!
-//! It keeps the traps of the real ones: values exist only while watched, profiling fields are blank for one interval and
-//! crash DCGM 4 when read live, structs of the other major version are refused, an engine that was restarted knows
-//! neither old handles nor old groups. One way it differs: one file holds the functions of both major versions, so those
-//! that a version lacks answer FUNCTION_NOT_FOUND instead of being absent.
+//! It keeps the traps of the real ones: values exist only while watched, profiling fields are blank for one interval
+//! and crash DCGM 4 when read live, structs of the other major version are refused, an engine that was restarted knows
+//! neither old handles nor old groups. One way it differs: one file holds the functions of both major versions, so
+//! those that a version lacks answer FUNCTION_NOT_FOUND instead of being absent.
 //!
 //! State is one registry behind a lock that is never held while a call sleeps or a callback runs.
 

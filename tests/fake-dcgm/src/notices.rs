@@ -145,7 +145,8 @@ impl Notice {
                 response.condition = self.condition;
                 response.violation = self.violation;
                 let pointer = (&raw mut response).cast();
-                // SAFETY: the client gave functions that live as long as the library, and the response outlives the calls.
+                // SAFETY: the client gave functions that live as long as the library, and the response outlives the
+                // calls.
                 unsafe {
                     begin(pointer);
                     finish(pointer);

@@ -7,7 +7,7 @@ use dcgm_sys::value::{FieldValueV1, FieldValueV2, RawValue};
 use dcgm_sys::version::{Versioned as _, Zeroable as _};
 use dcgm_sys::{DcgmError, Entity, EntityGroup, FieldId, Major, ValueType};
 
-use crate::scenario::{Device, FieldName, Reading, Scenario};
+use crate::scenario::{Device, FieldName, MigInstance, Reading, Scenario};
 
 /// A sample of a field.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,13 +28,13 @@ enum Content {
 /// What the field gives now.
 pub(crate) fn read(scenario: &Scenario, entity: Entity, field: FieldId, at: i64) -> Sample {
     let kind = crate::fields::kind(field).unwrap_or(ValueType::INT64);
-    let device = match entity.group {
-        EntityGroup::GPU => match device(scenario, entity.id) {
+    let fields = match entity.group {
+        EntityGroup::NONE => None,
+        _ => match owner(scenario, entity) {
             None => return failed(kind, DcgmError::GPU_IS_LOST, at),
-            Some(device) if device.lost => return failed(kind, DcgmError::GPU_IS_LOST, at),
-            Some(device) => Some(device),
+            Some((device, _)) if device.lost => return failed(kind, DcgmError::GPU_IS_LOST, at),
+            Some((device, instance)) => Some(instance.map_or(&device.fields, |instance| &instance.fields)),
         },
-        _ => None,
     };
     if field == FieldId::DEV_COUNT {
         return Sample {
@@ -45,7 +45,7 @@ pub(crate) fn read(scenario: &Scenario, entity: Entity, field: FieldId, at: i64)
         };
     }
     let name = FieldName(field);
-    let reading = device.and_then(|device| device.fields.get(&name)).or_else(|| scenario.fields.get(&name));
+    let reading = fields.and_then(|fields| fields.get(&name)).or_else(|| scenario.fields.get(&name));
     match reading.unwrap_or(&Reading::NOT_SUPPORTED) {
         Reading::Int(value) => number(kind, *value, at),
         Reading::Double(value) => Sample { at, status: 0, kind, content: Content::Double(*value) },
@@ -58,6 +58,24 @@ pub(crate) fn read(scenario: &Scenario, entity: Entity, field: FieldId, at: i64)
 /// The device of a number.
 pub(crate) fn device(scenario: &Scenario, id: u32) -> Option<&Device> {
     scenario.devices.get(usize::try_from(id).ok()?)
+}
+
+/// The device of an entity, and the MIG instance if it is one.
+pub(crate) fn owner(scenario: &Scenario, entity: Entity) -> Option<(&Device, Option<&MigInstance>)> {
+    match entity.group {
+        EntityGroup::GPU => device(scenario, entity.id).map(|device| (device, None)),
+        EntityGroup::GPU_INSTANCE | EntityGroup::COMPUTE_INSTANCE => {
+            let (_, device, instance) = instances(scenario).nth(usize::try_from(entity.id).ok()?)?;
+            Some((device, Some(instance)))
+        }
+        _ => None,
+    }
+}
+
+/// Every MIG instance with its device and the device's number. An instance's number is its place.
+pub(crate) fn instances(scenario: &Scenario) -> impl Iterator<Item = (u32, &Device, &MigInstance)> {
+    let devices = (0_u32..).zip(&scenario.devices);
+    devices.flat_map(|(id, device)| device.mig.iter().map(move |instance| (id, device, instance)))
 }
 
 /// A number, as the field's type holds it.

@@ -52,7 +52,7 @@ mod models;
 mod name;
 mod written;
 
-pub use device::{Device, FieldName, Fields, Reading};
+pub use device::{Device, FieldName, Fields, MigInstance, Reading};
 pub use happening::{Event, Incident, Rule, Violation};
 pub use name::{Name, Named};
 

@@ -89,7 +89,8 @@ impl Library {
         DcgmError::check(unsafe { (self.symbols.dcgmGroupDestroy)(engine, group) })
     }
 
-    /// Makes a group of up to 128 fields. Its name must be new to the engine. Keep profiling fields in one of their own.
+    /// Makes a group of up to 128 fields. Its name must be new to the engine. Keep profiling fields in one of their
+    /// own.
     #[doc(alias = "dcgmFieldGroupCreate")]
     pub fn field_group_create(&self, engine: Handle, fields: &[FieldId], name: &str) -> Answer<FieldGroup> {
         if fields.len() > MAX_FIELDS {

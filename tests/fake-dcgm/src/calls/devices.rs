@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use dcgm_sys::attributes::{DeviceAttributesV3, MigHierarchyV2};
+use dcgm_sys::attributes::{DeviceAttributesV3, MigHierarchyV2, MigInfo, MigNode};
 use dcgm_sys::blank::{INT32_BLANK, TEXT_BLANK};
 use dcgm_sys::entity::EntityStatus;
 use dcgm_sys::field::RawFieldMeta;
@@ -10,13 +10,13 @@ use dcgm_sys::module::{MetricGroup, MetricGroupsV3, ModuleId};
 use dcgm_sys::nvlink::{LinkState, NvlinkStatusV3, NvlinkStatusV4, NvlinkStatusV5};
 use dcgm_sys::text::array;
 use dcgm_sys::version::Versioned;
-use dcgm_sys::{DcgmError, EntityGroup, FieldId, Major};
+use dcgm_sys::{DcgmError, Entity, EntityGroup, FieldId, Major};
 
 use super::{engine_calls, exports};
-use crate::engine::gpus;
+use crate::engine::entities;
 use crate::gate::{Answer, Call, on_library};
 use crate::output::{get, get_text, put, put_all, versioned, word};
-use crate::readings::device;
+use crate::readings::{device, instances};
 use crate::registry::registry;
 use crate::scenario::{Device, FieldName, Reading, Scenario};
 
@@ -31,11 +31,10 @@ engine_calls! {
     fn dcgmGetAllSupportedDevices(call, ids: *mut u32, count: *mut i32) { list(call, true, ids, count) }
 
     fn dcgmGetEntityGroupEntities(call, kind: EntityGroup, entities: *mut u32, count: *mut i32, flags: u32) {
-        let found = match kind {
-            EntityGroup::GPU => visible(call.scenario, flags & ONLY_SUPPORTED != 0),
-            EntityGroup::NONE => return Err(DcgmError::BAD_PARAMETER),
-            _ => Vec::new(),
-        };
+        if kind == EntityGroup::NONE {
+            return Err(DcgmError::BAD_PARAMETER);
+        }
+        let found = visible(call.scenario, kind, flags & ONLY_SUPPORTED != 0);
         let needed = i32::try_from(found.len()).map_err(|_| DcgmError::MAX_LIMIT)?;
         if get(count)? < needed {
             if call.major() == Major::V4 {
@@ -54,9 +53,8 @@ engine_calls! {
         Ok(())
     }
 
-    fn dcgmGetGpuInstanceHierarchy(_call, hierarchy: *mut MigHierarchyV2) {
-        // No scenario has MIG instances.
-        versioned(hierarchy)?.count = 0;
+    fn dcgmGetGpuInstanceHierarchy(call, hierarchy: *mut MigHierarchyV2) {
+        fill_hierarchy(versioned(hierarchy)?, call.scenario);
         Ok(())
     }
 
@@ -133,16 +131,43 @@ fn table(look: impl FnOnce(&Scenario) -> Option<&'static RawFieldMeta>) -> *cons
     found.ok().flatten().map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
-/// The GPUs a client sees: none without a driver.
-fn visible(scenario: &Scenario, only_supported: bool) -> Vec<u32> {
-    if scenario.nvml { gpus(scenario, only_supported) } else { Vec::new() }
+/// The entities a client sees: none without a driver.
+fn visible(scenario: &Scenario, kind: EntityGroup, only_supported: bool) -> Vec<u32> {
+    let found = if scenario.nvml { entities(scenario, kind, only_supported) } else { Vec::new() };
+    found.into_iter().map(|entity| entity.id).collect()
+}
+
+/// Below each GPU its GPU instances, and below each of these its compute instance.
+fn fill_hierarchy(hierarchy: &mut MigHierarchyV2, scenario: &Scenario) {
+    hierarchy.count = 0;
+    let nodes = (0_u32..).zip(instances(scenario)).flat_map(|(id, (gpu, device, instance))| {
+        let uuid = match device.fields.get(&FieldName(FieldId::DEV_UUID)) {
+            Some(Reading::Text(uuid)) => uuid.as_str(),
+            _ => "",
+        };
+        let info = MigInfo {
+            gpu_uuid: array(uuid),
+            nvml_index: gpu,
+            gpu_instance: instance.gpu_instance,
+            compute_instance: instance.compute_instance,
+            profile: instance.profile,
+            slices: instance.slices,
+        };
+        let outer = Entity { group: EntityGroup::GPU_INSTANCE, id };
+        let inner = Entity { group: EntityGroup::COMPUTE_INSTANCE, id };
+        [MigNode { entity: outer, parent: Entity::gpu(gpu), info }, MigNode { entity: inner, parent: outer, info }]
+    });
+    for (place, node) in hierarchy.nodes.iter_mut().zip(nodes) {
+        *place = node;
+        hierarchy.count += 1;
+    }
 }
 
 fn list(call: &Call<'_>, only_supported: bool, ids: *mut u32, count: *mut i32) -> Answer {
     if !call.scenario.nvml && call.major() == Major::V3 {
         return Err(DcgmError::NVML_NOT_LOADED);
     }
-    let mut found = visible(call.scenario, only_supported);
+    let mut found = visible(call.scenario, EntityGroup::GPU, only_supported);
     found.truncate(MAX_GPUS);
     put(count, i32::try_from(found.len()).map_err(|_| DcgmError::MAX_LIMIT)?)?;
     put_all(ids, found)

@@ -6,20 +6,18 @@ use dcgm_sys::entity::{GroupInfoV2, GroupInfoV3};
 use dcgm_sys::{DcgmError, Entity, EntityGroup, FieldGroup, FieldId, Group, GroupType, Major};
 
 use super::engine_calls;
-use crate::engine::{Members, gpus};
+use crate::engine::{Members, entities, everything};
 use crate::gate::Answer;
 use crate::output::{get_all, get_text, put, versioned};
 
 engine_calls! {
     fn dcgmGroupCreate(call, kind: GroupType, name: *const c_char, group: *mut Group) {
         let entities = match kind {
-            GroupType::ALL_GPUS | GroupType::EVERYTHING => {
-                gpus(call.scenario, true).into_iter().map(Entity::gpu).collect()
-            }
-            GroupType::EMPTY
-            | GroupType::ALL_SWITCHES
-            | GroupType::ALL_GPU_INSTANCES
-            | GroupType::ALL_COMPUTE_INSTANCES => Vec::new(),
+            GroupType::ALL_GPUS => entities(call.scenario, EntityGroup::GPU, true),
+            GroupType::ALL_GPU_INSTANCES => entities(call.scenario, EntityGroup::GPU_INSTANCE, true),
+            GroupType::ALL_COMPUTE_INSTANCES => entities(call.scenario, EntityGroup::COMPUTE_INSTANCE, true),
+            GroupType::EVERYTHING => everything(call.scenario),
+            GroupType::EMPTY | GroupType::ALL_SWITCHES => Vec::new(),
             _ => return Err(DcgmError::BAD_PARAMETER),
         };
         let made = call.engine.add_group(get_text(name)?, entities, call.handle)?;

@@ -81,7 +81,8 @@ exports! {
             }
             let pairs = entities.iter().flat_map(|entity| fields.iter().map(move |field| (*entity, *field)));
             let sampled = pairs.map(|(entity, field)| {
-                let sample = if live { read(call.scenario, entity, field, call.now) } else { call.engine.latest(entity, field) };
+                let now = || read(call.scenario, entity, field, call.now);
+                let sample = if live { now() } else { call.engine.latest(entity, field) };
                 sample.with_entity(entity, field)
             });
             Ok(Some(sampled.collect()))

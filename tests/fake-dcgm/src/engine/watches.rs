@@ -1,10 +1,10 @@
-//! Watches and their samples. An engine in automatic mode is brought up to date when it is asked; one in manual mode only
-//! when it is told to.
+//! Watches and their samples. An engine in automatic mode is brought up to date when it is asked; one in manual mode
+//! only when it is told to.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use dcgm_sys::blank::Blank;
-use dcgm_sys::{DcgmError, Entity, EntityGroup, FieldGroup, FieldId, Group, ValueType};
+use dcgm_sys::{DcgmError, Entity, FieldGroup, FieldId, Group, ValueType};
 
 use super::Engine;
 use crate::fields::{is_event, kind};
@@ -107,8 +107,7 @@ impl Engine {
 
 /// Whether profiling fields of an entity can be watched.
 fn profiles(scenario: &Scenario, entity: Entity) -> bool {
-    let gpm = || readings::device(scenario, entity.id).is_some_and(|device| device.gpm);
-    scenario.profiling_module || (entity.group == EntityGroup::GPU && gpm())
+    scenario.profiling_module || readings::owner(scenario, entity).is_some_and(|(device, _)| device.gpm)
 }
 
 impl Watch {

@@ -33,6 +33,26 @@ pub struct Device {
     /// The values of its fields. What is not named is "not supported".
     #[serde(skip_serializing_if = "Fields::is_empty")]
     pub fields: Fields,
+    /// Its MIG instances.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mig: Vec<MigInstance>,
+}
+
+/// A MIG GPU instance with one compute instance. Both have the same number, counted over all devices.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MigInstance {
+    /// NVML's id of the GPU instance.
+    pub gpu_instance: u32,
+    /// NVML's id of the compute instance in it.
+    pub compute_instance: u32,
+    /// NVML's number of the profile.
+    pub profile: u32,
+    /// How many slices it has.
+    pub slices: u32,
+    /// The values of its fields. What is not named is "not supported".
+    #[serde(skip_serializing_if = "Fields::is_empty")]
+    pub fields: Fields,
 }
 
 impl Device {

@@ -28,7 +28,10 @@ fn check(scenario: &Scenario) -> Result<(), String> {
     }
     check_fields(&scenario.fields)?;
     for (index, device) in scenario.devices.iter().enumerate() {
-        check_fields(&device.fields).map_err(|e| format!("device {index}: {e}"))?;
+        let instances = device.mig.iter().map(|instance| &instance.fields);
+        for fields in std::iter::once(&device.fields).chain(instances) {
+            check_fields(fields).map_err(|e| format!("device {index}: {e}"))?;
+        }
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! What the host has.
 
+use std::ops::ControlFlow;
+
 use dcgm_sys::blank::{Blank, of_u32};
 use dcgm_sys::module::MetricGroup;
 use dcgm_sys::nvlink::LinkState;
 use dcgm_sys::text::text;
-use dcgm_sys::{DcgmError, Entity, EntityGroup, FieldFacts, FieldId, ValueType};
-use gpufleet_fake_dcgm::scenario::{Device, Name, Scenario};
+use dcgm_sys::{DcgmError, Entity, EntityGroup, FieldFacts, FieldId, GroupType, ValueType};
+use gpufleet_fake_dcgm::scenario::{Device, FieldName, MigInstance, Name, Reading, Scenario};
 
-use crate::{Turn, VERSIONS, h200s};
+use crate::{OFTEN, Turn, VERSIONS, h200s};
 
 #[test]
 fn lists_of_devices() {
@@ -21,6 +23,37 @@ fn lists_of_devices() {
         assert_eq!(turn.library.entities(engine, EntityGroup::GPU, true), Ok(vec![0, 2]));
         assert_eq!(turn.library.entities(engine, EntityGroup::SWITCH, false), Ok(Vec::new()));
         assert_eq!(turn.library.mig_hierarchy(engine).map(|nodes| nodes.len()), Ok(0));
+    }
+}
+
+#[test]
+fn mig_instances_are_entities_with_values_of_their_own() {
+    for version in VERSIONS {
+        let mut scenario = h200s(version, 2);
+        for (gpu_instance, used) in [(3, 1000), (9, 2000)] {
+            let fields = [(FieldName(FieldId::DEV_FB_USED), Reading::Int(used))].into();
+            scenario.devices[1].mig.push(MigInstance { gpu_instance, slices: 3, fields, ..MigInstance::default() });
+        }
+        let turn = Turn::with(&scenario);
+        let (library, engine) = (&turn.library, turn.automatic());
+        let nodes = library.mig_hierarchy(engine).unwrap();
+        let second = Entity { group: EntityGroup::GPU_INSTANCE, id: 1 };
+        assert_eq!(nodes.len(), 4);
+        assert_eq!((nodes[2].entity, nodes[2].parent, nodes[2].info.gpu_instance), (second, Entity::gpu(1), 9));
+        assert_eq!((nodes[3].entity.group, nodes[3].parent), (EntityGroup::COMPUTE_INSTANCE, second));
+        assert_eq!(library.entities(engine, EntityGroup::GPU_INSTANCE, true), Ok(vec![0, 1]));
+        let group = library.group_create(engine, GroupType::EMPTY, "mig").unwrap();
+        library.group_add(engine, group, second).unwrap();
+        assert_eq!(library.group_add(engine, group, Entity { id: 2, ..second }), Err(DcgmError::BAD_PARAMETER));
+        let fields = turn.fields(engine, &[FieldId::DEV_FB_USED, FieldId::DEV_GPU_TEMP]);
+        library.watch_fields(engine, group, fields, OFTEN).unwrap();
+        let mut found = Vec::new();
+        let each = |entity, values: &[dcgm_sys::FieldValueV1]| {
+            found.extend(values.iter().map(|value| (entity, value.read().ok().and_then(|value| value.as_f64()))));
+            ControlFlow::Continue(())
+        };
+        library.latest_values(engine, group, fields, each).unwrap();
+        assert_eq!(found, [(second, Some(2000.0)), (second, None)]);
     }
 }
 

@@ -8,7 +8,7 @@ use dcgm_sys::health::{HealthResponseV4, HealthResponseV5};
 use dcgm_sys::version::Versioned;
 use dcgm_sys::{ConnectOptions, DcgmError, FieldId, Group, Handle, Library, LoadError, Major, Version};
 
-use crate::{Turn, VERSIONS, built, child, engine, h200s, is_child};
+use crate::{Turn, VERSIONS, built, child, engine, h200s, is_child, library};
 
 #[test]
 fn the_version_is_told_by_the_library() {
@@ -22,8 +22,8 @@ fn the_version_is_told_by_the_library() {
 #[test]
 fn a_name_that_contradicts_the_version_is_refused() {
     let turn = Turn::with(&h200s("3.3.9", 1));
-    let path = turn.scenario.with_file_name("libdcgm.so.4");
-    let error = Library::open(Some(&path)).unwrap_err();
+    let error = Library::open(Some(&library("libdcgm.so.4"))).unwrap_err();
+    drop(turn);
     assert!(matches!(error, LoadError::Contradiction { named: 4, version: Version { major: 3, .. }, .. }), "{error}");
 }
 

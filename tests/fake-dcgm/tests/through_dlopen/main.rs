@@ -45,7 +45,7 @@ impl Turn {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let path = folder().join("scenario.toml");
         write(&path, &scenario.to_toml().unwrap());
-        let library = Library::open(Some(&folder().join(scenario.soname()))).unwrap();
+        let library = Library::open(Some(&library(scenario.soname()))).unwrap();
         library.init().unwrap();
         Self { _alone: turn, scenario: path, library }
     }
@@ -129,19 +129,32 @@ fn write(path: &Path, text: &str) {
     std::fs::rename(fresh, path).unwrap();
 }
 
-/// Where the two copies of the library and the scenario are.
+/// Where the scenario is.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["libdcgm.so.3", "libdcgm.so.4"] {
-            std::fs::copy(built(), folder.path().join(name)).unwrap();
-        }
         // SAFETY: set once, before any test of this process has loaded the library.
         unsafe { std::env::set_var(SCENARIO_VARIABLE, folder.path().join("scenario.toml")) };
         folder
     });
     folder.path()
+}
+
+/// The library under the name of a major version. The two are copies, so that the loader does not take them for one.
+fn library(soname: &str) -> PathBuf {
+    static COPIES: OnceLock<()> = OnceLock::new();
+    let copies = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-dcgm");
+    COPIES.get_or_init(|| {
+        std::fs::create_dir_all(&copies).unwrap();
+        for name in ["libdcgm.so.3", "libdcgm.so.4"] {
+            // Another process can be using the file that is replaced.
+            let fresh = copies.join(format!("{name}-{}", std::process::id()));
+            std::fs::copy(built(), &fresh).unwrap();
+            std::fs::rename(fresh, copies.join(name)).unwrap();
+        }
+    });
+    copies.join(soname)
 }
 
 /// Cargo puts the shared library beside the test binaries, because they depend on it.
