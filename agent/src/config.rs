@@ -4,7 +4,7 @@
 //! [`ConfigError`] that says where the mistake is. Unknown keys are refused everywhere.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -114,10 +114,20 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// A setting in the file has a value that cannot be meant.
+    #[error("{}: {key}: {message}", path.display())]
+    InFile {
+        /// Which file.
+        path: PathBuf,
+        /// Which setting, as its key in the file.
+        key: &'static str,
+        /// What is wrong, and what to do.
+        message: String,
+    },
     /// A setting has a value that cannot be meant.
     #[error("{key}: {message}")]
     Value {
-        /// Which setting, as its flag or its key in the file.
+        /// Which setting, as its flag is called or its key in the file.
         key: &'static str,
         /// What is wrong, and what to do.
         message: String,
@@ -131,7 +141,11 @@ impl Config {
     /// When anything is not valid.
     pub fn load(flags: Flags, environment: impl IntoIterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         let mut raw = match &flags.config {
-            Some(path) => raw::read(path)?,
+            Some(path) => {
+                let raw = raw::read(path)?;
+                Self::validate(raw.clone()).map_err(|error| error.in_file(path))?;
+                raw
+            }
             None => Raw::default(),
         };
         environment::apply(&mut raw, environment)?;
@@ -178,6 +192,19 @@ impl Config {
     }
 }
 
+impl ConfigError {
+    /// The same mistake, found in this file.
+    fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::Value { key, message } => {
+                let key = if key == "backend" { "backend.kind" } else { key };
+                Self::InFile { path: path.to_owned(), key, message }
+            }
+            other => other,
+        }
+    }
+}
+
 fn value(key: &'static str, message: &str) -> ConfigError {
     ConfigError::Value { key, message: message.into() }
 }
@@ -197,7 +224,7 @@ fn backend(text: Option<&str>) -> Result<BackendChoice, ConfigError> {
 fn backend_options(raw: raw::Backend) -> Result<BackendOptions, ConfigError> {
     let defaults = BackendOptions::default();
     let most = Duration::from_hours(1);
-    Ok(BackendOptions {
+    let options = BackendOptions {
         seed: raw.seed.unwrap_or(defaults.seed),
         nvml_library: raw.nvml_library,
         deadline: length("backend.deadline", raw.deadline, defaults.deadline, most)?,
@@ -205,7 +232,12 @@ fn backend_options(raw: raw::Backend) -> Result<BackendOptions, ConfigError> {
         retry_at_least: length("backend.retry_at_least", raw.retry_at_least, defaults.retry_at_least, most)?,
         retry_at_most: length("backend.retry_at_most", raw.retry_at_most, defaults.retry_at_most, most)?,
         ..defaults
-    })
+    };
+    if options.retry_at_least > options.retry_at_most {
+        let most = humantime::format_duration(options.retry_at_most);
+        return Err(value("backend.retry_at_least", &format!("is longer than `backend.retry_at_most`, `{most}`")));
+    }
+    Ok(options)
 }
 
 fn protection(names: Option<Vec<String>>) -> Result<Protection, ConfigError> {

@@ -36,7 +36,7 @@ impl Connection {
         }
     }
 
-    fn from_wire(state: i32) -> Self {
+    pub(crate) fn from_wire(state: i32) -> Self {
         match v1::ConnectionState::try_from(state) {
             Ok(v1::ConnectionState::Connected) => Self::Connected,
             Ok(v1::ConnectionState::Stale) => Self::Stale,

@@ -107,6 +107,13 @@ impl ProgramBuilder {
         command.spawn().unwrap_or_else(|e| panic!("cannot start `{}`: {e}", self.program))
     }
 
+    /// Starts the program with its standard output in a file.
+    pub fn spawn_to(&self, file: &Path) -> Child {
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(File::create(file).expect("a file")).stderr(Stdio::null());
+        command.spawn().unwrap_or_else(|e| panic!("cannot start `{}`: {e}", self.program))
+    }
+
     /// Starts the program; its output goes to its log.
     pub fn spawn(self) -> Program {
         let log = File::options().create(true).append(true).open(self.log_file()).expect("a log file");

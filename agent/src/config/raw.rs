@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::ConfigError;
 
 /// The file's keys. Every one is optional.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Raw {
     pub(super) listen: Option<String>,
@@ -21,7 +21,7 @@ pub(super) struct Raw {
 }
 
 /// `[backend]`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Backend {
     pub(super) kind: Option<String>,
@@ -34,7 +34,7 @@ pub(super) struct Backend {
 }
 
 /// `[serving]`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Serving {
     pub(super) watch_age: Option<String>,

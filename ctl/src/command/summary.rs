@@ -26,18 +26,22 @@ pub(crate) async fn run(endpoint: &Endpoint, summary: Summary, screen: Screen) -
             let request =
                 v1::GetFleetSummaryRequest { filter: Some(filter.to_wire()), group_by: summary.group_by.clone() };
             let answer = fleet_client(channel).get_fleet_summary(request).await?.into_inner();
-            (answer.groups, answer.missing.len())
+            (answer.groups, answer.missing)
         }
         _ if !summary.group_by.is_empty() => {
             return Err(CtlError::usage("--group-by needs an aggregator: labels are in its inventory"));
         }
         _ => {
             let want = Want { filter, contents: true, interval: Duration::from_secs(1), ..Want::default() };
-            (vec![of_view(&collect(endpoint, want).await?)], 0)
+            (vec![of_view(&collect(endpoint, want).await?)], Vec::new())
         }
     };
     print(&render(&groups, &summary, screen)?)?;
-    Ok(if missing == 0 { Exit::Ok } else { Exit::Partial })
+    for host in &missing {
+        let state = Connection::from_wire(host.state);
+        eprintln!("gpuctl: host `{}` is {} and not in the totals: {}", host.host, state.as_str(), host.problem);
+    }
+    Ok(if missing.is_empty() { Exit::Ok } else { Exit::Partial })
 }
 
 fn render(groups: &[v1::FleetSummary], summary: &Summary, screen: Screen) -> Result<String> {

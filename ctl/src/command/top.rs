@@ -133,7 +133,9 @@ fn wishes() -> mpsc::Receiver<Wish> {
 
 /// Paints over what is there, line by line, so that nothing flickers.
 fn draw(view: &View, order: &Order, screen: Screen, banner: Option<&str>) -> Result<()> {
-    let (width, height) = terminal::size().unwrap_or((80, 24));
+    // A terminal may not know its size, and then says 0.
+    let known = |size: &(u16, u16)| size.0 > 0 && size.1 > 0;
+    let (width, height) = terminal::size().ok().filter(known).unwrap_or((80, 24));
     let screen = Screen { width: Some(usize::from(width)), ..screen };
     let page = top::render(view, order, screen, Some(usize::from(height).saturating_sub(1)), banner)?;
     let mut out = std::io::stdout().lock();

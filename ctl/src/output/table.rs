@@ -8,8 +8,10 @@ use crate::screen::Screen;
 
 /// Blanks between two columns.
 const GAP: &str = "  ";
-/// The last column keeps at least this width before the table is wider than the terminal.
-const LEAST_LAST: usize = 10;
+/// A column of text may be narrowed to this before another is left out.
+const LEAST_TEXT: usize = 12;
+/// Columns that are never left out: they say what the row is about.
+const ALWAYS_KEPT: usize = 2;
 
 /// A table with a heading; without rows, the heading alone.
 pub(crate) fn render<R>(rows: &[R], columns: &[&Column<R>], screen: Screen) -> String {
@@ -23,12 +25,16 @@ pub(crate) fn render<R>(rows: &[R], columns: &[&Column<R>], screen: Screen) -> S
             column.title.width().max(widest.unwrap_or_default())
         })
         .collect();
-    let widths = fit(&widths, screen.width);
+    let (kept, widths) = fit(columns, widths, screen.width);
+    let columns: Vec<&Column<R>> = kept.iter().filter_map(|place| columns.get(*place).copied()).collect();
+    let only_kept =
+        |row: Vec<Cell>| -> Vec<Cell> { kept.iter().filter_map(|place| row.get(*place).cloned()).collect() };
+    let cells: Vec<Vec<Cell>> = cells.into_iter().map(only_kept).collect();
     let titles: Vec<Cell> = columns.iter().map(|column| Cell::text(column.title)).collect();
-    let heading = line(&titles, columns, &widths, Screen { colour: false, ..screen });
+    let heading = line(&titles, &columns, &widths, Screen { colour: false, ..screen });
     let mut text = screen.strong(heading.trim_end()) + "\n";
     for row in &cells {
-        text += line(row, columns, &widths, screen).trim_end();
+        text += line(row, &columns, &widths, screen).trim_end();
         text.push('\n');
     }
     text
@@ -42,14 +48,34 @@ fn safe(mut cell: Cell) -> Cell {
     cell
 }
 
-/// Narrows the last column to what is left of the terminal.
-fn fit(widths: &[usize], terminal: Option<usize>) -> Vec<usize> {
-    let mut widths = widths.to_vec();
-    if let (Some(terminal), Some((last, others))) = (terminal, widths.split_last_mut()) {
-        let taken: usize = others.iter().map(|width| width + GAP.len()).sum();
-        *last = (*last).min(terminal.saturating_sub(taken).max(LEAST_LAST));
+/// Which columns fit a terminal, and how wide each is. Text is narrowed first; then columns are left out from the right,
+/// where the less important ones stand. A last column of text, such as a command, stays.
+fn fit<R>(columns: &[&Column<R>], mut widths: Vec<usize>, terminal: Option<usize>) -> (Vec<usize>, Vec<usize>) {
+    let mut kept: Vec<usize> = (0..widths.len()).collect();
+    let Some(terminal) = terminal else { return (kept, widths) };
+    let text_last = columns.last().is_some_and(|column| !column.right);
+    loop {
+        let total = widths.iter().map(|width| width + GAP.len()).sum::<usize>().saturating_sub(GAP.len());
+        let excess = total.saturating_sub(terminal);
+        if excess == 0 {
+            return (kept, widths);
+        }
+        let is_text =
+            |place: &usize| kept.get(*place).and_then(|at| columns.get(*at)).is_some_and(|column| !column.right);
+        let width_of = |place: &usize| widths.get(*place).copied().unwrap_or_default();
+        let widest =
+            (0..widths.len()).filter(is_text).filter(|place| width_of(place) > LEAST_TEXT).max_by_key(width_of);
+        if let Some(width) = widest.and_then(|place| widths.get_mut(place)) {
+            *width = width.saturating_sub(excess).max(LEAST_TEXT);
+            continue;
+        }
+        let out = widths.len().saturating_sub(1 + usize::from(text_last));
+        if out < ALWAYS_KEPT {
+            return (kept, widths);
+        }
+        kept.remove(out);
+        widths.remove(out);
     }
-    widths
 }
 
 fn line<R>(cells: &[Cell], columns: &[&Column<R>], widths: &[usize], screen: Screen) -> String {
@@ -92,6 +118,33 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::Shown;
+
+    fn column(title: &'static str, right: bool, cell: fn(&u32) -> Cell) -> Column<u32> {
+        Column { title, name: title, right, shown: Shown::Always, descending: false, cell }
+    }
+
+    #[test]
+    fn a_table_never_is_wider_than_the_terminal_and_keeps_what_a_row_is_about() {
+        let columns = [
+            column("HOST", false, |n| Cell::text(format!("host{n}"))),
+            column("GPU", true, |n| Cell::number((*n).into(), n.to_string())),
+            column("NAME", false, |_| Cell::text("a name of a device that goes on and on")),
+            column("TEMP", true, |_| Cell::text("42C")),
+            column("POWER", true, |_| Cell::unknown()),
+            column("COMMAND", false, |_| Cell::text("python3 train.py --with many --more arguments")),
+        ];
+        let columns: Vec<&Column<u32>> = columns.iter().collect();
+        for width in 30..140 {
+            let screen = Screen { width: Some(width), ..Screen::plain() };
+            let text = render(&[1, 22], &columns, screen);
+            for line in text.lines() {
+                assert!(line.width() <= width, "{width}: {line}");
+                assert!(line.starts_with("HOST") || line.starts_with("host"), "{line}");
+            }
+            assert!(text.contains("python3"), "{width}: {text}");
+        }
+    }
 
     #[test]
     fn wide_characters_are_cut_whole() {

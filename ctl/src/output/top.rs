@@ -9,39 +9,41 @@ use crate::exit::Result;
 use crate::screen::Screen;
 use crate::view::{Connection, View};
 
-/// Columns of devices that would not fit a terminal beside the rest.
+/// Columns of devices, the most important first: a narrow terminal leaves the last ones out.
 const DEVICE_COLUMNS: &[&str] = &[
     "host",
     "index",
     "name",
-    "fan",
-    "temperature",
-    "performance-state",
-    "power",
-    "power-limit",
+    "status",
+    "utilization",
+    "memory-percent",
     "memory-used",
     "memory-total",
-    "memory-percent",
-    "utilization",
+    "temperature",
+    "power",
+    "power-limit",
     "memory-utilization",
+    "performance-state",
+    "fan",
+    "ecc-uncorrected",
+    "mig",
     "throttle",
-    "status",
 ];
-/// Columns of processes, in the order that people know.
+/// Columns of processes, likewise; the command stays.
 const PROCESS_COLUMNS: &[&str] = &[
     "host",
     "gpu",
     "pid",
-    "type",
     "user",
     "gpu-memory",
     "sm",
+    "cpu",
+    "time",
+    "type",
     "memory-bandwidth",
+    "host-memory-percent",
     "encoder",
     "decoder",
-    "cpu",
-    "host-memory-percent",
-    "time",
     "command",
 ];
 /// Columns of processes on a host without devices.
