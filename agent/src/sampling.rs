@@ -160,12 +160,12 @@ impl Task {
             let mut sampler = self.sampler;
             let started = Instant::now();
             let mut reading = tokio::task::spawn_blocking(move || (sampler.sample(&round), sampler));
-            let sampled = match tokio::time::timeout(SLOW_READING, &mut reading).await {
-                Ok(sampled) => sampled,
-                Err(_) => {
-                    tracing::warn!("reading the processes on devices takes long; one of them may hang in the driver");
-                    reading.await
-                }
+            let in_time = tokio::time::timeout(SLOW_READING, &mut reading).await;
+            let sampled = if let Ok(sampled) = in_time {
+                sampled
+            } else {
+                tracing::warn!("reading the processes on devices takes long; one of them may hang in the driver");
+                reading.await
             };
             // A panic in the sampler has been reported by the hook; without a sampler there is nothing to publish.
             let Ok((snapshot, sampler)) = sampled else { return };
