@@ -46,7 +46,6 @@ impl LocalHost {
         } else {
             sampled.snapshot
         };
-        self.newest.mark_unchanged();
         Some(snapshot)
     }
 

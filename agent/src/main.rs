@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use gpufleet_agent::config::{Config, Flags, LogFormat};
 use gpufleet_agent::{Agent, AgentSettings, RunningAgent};
-use gpufleet_transport::Credentials;
+use gpufleet_transport::{Credentials, Role};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,14 @@ fn main() -> ExitCode {
 fn prepare(flags: Flags) -> anyhow::Result<(Config, AgentSettings, Credentials)> {
     let config = Config::load(flags, std::env::vars_os().filter_map(utf8))?;
     let credentials = Credentials::load(&config.tls_dir)?;
-    let settings = config.settings(&credentials.identity().name)?;
+    let identity = credentials.identity();
+    anyhow::ensure!(
+        identity.role == Role::Agent,
+        "the certificate in `{}` is of role `{}`; the agent needs one of role `agent`",
+        config.tls_dir.display(),
+        identity.role
+    );
+    let settings = config.settings(&identity.name)?;
     Ok((config, settings, credentials))
 }
 

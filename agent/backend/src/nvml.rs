@@ -24,7 +24,7 @@ use gpufleet_model::{Backend, BackendStatus, DeviceInfo, DeviceStatus, Unknown};
 use nvml_wrapper::error::NvmlError;
 
 use crate::options::BackendOptions;
-use crate::sample::DeviceSample;
+use crate::sample::{DeviceSample, XidError};
 use crate::vendor::{Backoff, Round, VendorLibrary};
 use errors::Trouble;
 use events::{InDriver, Xids};
@@ -335,6 +335,10 @@ impl VendorLibrary for NvmlLibrary {
         };
         status.problem.clone_from(&self.problem);
         status
+    }
+
+    fn errors(&self) -> Vec<XidError> {
+        self.xids.errors()
     }
 
     fn close(&mut self) {

@@ -16,8 +16,24 @@ pub struct BackendSample {
     pub devices: Vec<DeviceSample>,
     /// Processes the backend itself knows everything about: only a simulated backend has any.
     pub simulated_processes: Vec<SimulatedProcess>,
+    /// The newest errors that the driver reported, oldest first. They stay for a while, so that a receiver that misses a
+    /// sample misses no error; each has a number of its own.
+    pub errors: Vec<XidError>,
     /// What the round cost.
     pub cost: RoundCost,
+}
+
+/// An XID error that the driver reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XidError {
+    /// Counts the errors since the backend started, from 1.
+    pub number: u64,
+    /// The device.
+    pub uuid: String,
+    /// The code.
+    pub xid: u32,
+    /// When it was received.
+    pub occurred_at: SystemTime,
 }
 
 /// What one round cost, so that the driver's share can be told from ours.
@@ -69,6 +85,13 @@ pub struct SimulatedProcess {
 impl BackendSample {
     /// A sample without any device.
     pub fn empty(sampled_at: SystemTime, status: BackendStatus) -> Self {
-        Self { sampled_at, status, devices: Vec::new(), simulated_processes: Vec::new(), cost: RoundCost::default() }
+        Self {
+            sampled_at,
+            status,
+            devices: Vec::new(),
+            simulated_processes: Vec::new(),
+            errors: Vec::new(),
+            cost: RoundCost::default(),
+        }
     }
 }

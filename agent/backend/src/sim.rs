@@ -94,6 +94,7 @@ impl Simulation {
             status: self.status(),
             devices,
             simulated_processes,
+            errors: Vec::new(),
             cost: RoundCost::default(),
         }
     }

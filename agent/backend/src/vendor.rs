@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpufleet_model::{Backend, BackendStatus, DeviceInfo};
 
-use crate::sample::DeviceSample;
+use crate::sample::{DeviceSample, XidError};
 
 /// One vendor library.
 pub trait VendorLibrary: Send + 'static {
@@ -29,6 +29,11 @@ pub trait VendorLibrary: Send + 'static {
 
     /// Versions, and what is wrong.
     fn status(&self) -> BackendStatus;
+
+    /// The newest errors that the driver reported, oldest first. A library that reports none has nothing to do here.
+    fn errors(&self) -> Vec<XidError> {
+        Vec::new()
+    }
 
     /// Gives the library back; the next [`begin`](Self::begin) starts it anew.
     fn close(&mut self);

@@ -4,11 +4,11 @@
 //! newest XID of each device where the backend's thread reads it, and enters no new wait while that thread hangs in
 //! the driver. If its own call hangs, the readings become unknown; no second thread is started beside it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use gpufleet_model::{Reading, Unknown};
 use nvml_wrapper::bitmasks::event::EventTypes;
@@ -17,6 +17,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{EventSet, Nvml};
 
 use super::ffi::{self, Handle};
+use crate::sample;
 
 /// How long one wait for events lasts at most: so long a new session may have to wait for the thread.
 const WAIT: Duration = Duration::from_secs(1);
@@ -46,10 +47,15 @@ impl InDriver {
 #[derive(Debug, Default)]
 pub(crate) struct Xids(Mutex<Seen>);
 
+/// Errors kept for receivers that miss samples.
+const KEPT_ERRORS: usize = 64;
+
 #[derive(Debug, Default)]
 struct Seen {
     newest: HashMap<String, Reading<u32>>,
     watched: HashSet<String>,
+    errors: VecDeque<sample::XidError>,
+    count: u64,
 }
 
 impl Xids {
@@ -61,6 +67,23 @@ impl Xids {
             None if seen.watched.contains(uuid) => Err(Unknown::NotYet),
             None => Err(Unknown::NotSupported),
         }
+    }
+
+    /// The newest errors, oldest first.
+    pub(crate) fn errors(&self) -> Vec<sample::XidError> {
+        self.lock().errors.iter().cloned().collect()
+    }
+
+    fn note(&self, uuid: &str, reading: Reading<u32>) {
+        let mut seen = self.lock();
+        seen.newest.insert(uuid.to_owned(), reading);
+        let Ok(xid) = reading else { return };
+        seen.count += 1;
+        let error = sample::XidError { number: seen.count, uuid: uuid.to_owned(), xid, occurred_at: SystemTime::now() };
+        if seen.errors.len() >= KEPT_ERRORS {
+            seen.errors.pop_front();
+        }
+        seen.errors.push_back(error);
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
@@ -229,7 +252,7 @@ impl Waiter {
             XidError::Unknown => Err(Unknown::Failed),
         };
         tracing::warn!(uuid = watched.uuid, xid = ?reading, "the driver reports an XID error");
-        self.xids.lock().newest.insert(watched.uuid.clone(), reading);
+        self.xids.note(&watched.uuid, reading);
     }
 }
 

@@ -180,6 +180,7 @@ impl BackendThread {
             status,
             devices,
             simulated_processes: Vec::new(),
+            errors: self.library.errors(),
             cost: RoundCost {
                 driver_time: meter.time(),
                 thread_cpu_time: thread_cpu_time().saturating_sub(cpu_before),
@@ -225,6 +226,7 @@ impl BackendThread {
         sample.status.problem = Some(String::from(
             "internal error while reading the devices; the backend starts anew. Please report it with the agent's log",
         ));
+        sample.errors.clone_from(&before.errors);
         sample.devices = before
             .devices
             .iter()

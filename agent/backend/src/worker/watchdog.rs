@@ -128,6 +128,7 @@ fn stand_in(before: &BackendSample, turn: &Turn, deadline: Duration) -> BackendS
         status,
         devices,
         simulated_processes: Vec::new(),
+        errors: before.errors.clone(),
         cost: RoundCost::default(),
     }
 }
