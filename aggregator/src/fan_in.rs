@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpufleet_proto::status::Reason;
 use gpufleet_transport::Dialer;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -143,5 +144,32 @@ pub(crate) fn describe(status: &Status) -> String {
         }
         cause = error.source();
     }
-    text
+    if Reason::of(status).is_some() {
+        return text;
+    }
+    // What the libraries say of these is long and speaks of their insides.
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if says(&["close_notify", "eset by peer", "roken pipe", "unexpected end of file"]) {
+        "the connection was lost".into()
+    } else if says(&["keep-alive timed out", "KeepAliveTimedOut"]) {
+        "the connection gave no sign of life".into()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_put_in_words() {
+        let eof = "h2 protocol error: error reading a body from connection: peer closed connection without sending TLS \
+                   close_notify: https://docs.rs/rustls";
+        assert_eq!(describe(&Status::unknown(eof)), "the connection was lost");
+        assert_eq!(describe(&Status::unavailable("error: Connection reset by peer")), "the connection was lost");
+        assert_eq!(describe(&Status::unavailable("keep-alive timed out")), "the connection gave no sign of life");
+        assert_eq!(describe(&Status::unavailable("shutting down")), "shutting down");
+        assert_eq!(describe(&Status::unavailable("")), "the service is currently unavailable");
+    }
 }

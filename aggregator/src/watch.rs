@@ -203,9 +203,9 @@ impl<W: Watched> Watch<W> {
 
     async fn pass(&mut self, scan: &mut Scan, phase: WatchPhase) -> Result<(), Gone> {
         let mut turns = Turns::default();
-        for cell in scan.changed() {
+        for (cell, changes) in scan.changed() {
             turns.take().await;
-            self.visit(&cell);
+            self.visit(&cell, changes);
             if self.batch_bytes >= CHUNK_BYTES {
                 self.flush(phase).await?;
             }
@@ -213,7 +213,7 @@ impl<W: Watched> Watch<W> {
         Ok(())
     }
 
-    fn visit(&mut self, cell: &Arc<HostCell>) {
+    fn visit(&mut self, cell: &Arc<HostCell>, changes: u32) {
         let slot = cell.slot().index();
         let record = cell.record();
         let generation = record.sample.as_ref().map_or(0, |sample| sample.generation);
@@ -223,8 +223,8 @@ impl<W: Watched> Watch<W> {
             Some(_) => Before::Void,
         };
         let visit = self.watched.visit(&self.filter, cell, &record, before);
-        if let (Before::State(before), Some(sample), false) = (before, &record.sample, visit.parts.is_empty()) {
-            self.coalesced += sample.snapshot.sequence.saturating_sub(before.sequence).saturating_sub(1);
+        if !visit.parts.is_empty() {
+            self.coalesced += u64::from(changes.saturating_sub(1));
         }
         if visit.holds {
             let baseline = record.sample.as_ref().map(|sample| Arc::clone(&sample.snapshot));

@@ -62,15 +62,16 @@ impl Scan {
         true
     }
 
-    /// The hosts whose counters moved since the last call; all of them at first.
-    pub(super) fn changed(&mut self) -> Vec<Arc<HostCell>> {
+    /// The hosts whose counters moved since the last call, and by how many changes; all of them at first.
+    pub(super) fn changed(&mut self) -> Vec<(Arc<HostCell>, u32)> {
         let sum = |counter: &dyn Fn(Aspect) -> u64| self.aspects.iter().map(|&a| counter(a)).fold(0, u64::wrapping_add);
         let mut changed = Vec::new();
         match &mut self.reach {
             Reach::Named { cells, marks } => {
                 for (cell, seen) in cells.iter().zip(marks) {
-                    if moves(seen, sum(&|aspect| cell.slot().mark(aspect))) {
-                        changed.push(Arc::clone(cell));
+                    let moved = advance(seen, sum(&|aspect| cell.slot().mark(aspect)));
+                    if moved > 0 {
+                        changed.push((Arc::clone(cell), moved));
                     }
                 }
             }
@@ -83,8 +84,9 @@ impl Scan {
                         continue;
                     }
                     for (offset, seen) in slots.iter_mut().enumerate() {
-                        if moves(seen, sum(&|aspect| block.slot(aspect, offset))) {
-                            changed.extend(self.table.in_slot(number * BLOCK_SLOTS + offset).cloned());
+                        let moved = advance(seen, sum(&|aspect| block.slot(aspect, offset)));
+                        if let (1.., Some(cell)) = (moved, self.table.in_slot(number * BLOCK_SLOTS + offset)) {
+                            changed.push((Arc::clone(cell), moved));
                         }
                     }
                 }
@@ -94,7 +96,10 @@ impl Scan {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "counters are compared for equality only")]
-fn moves(seen: &mut u32, now: u64) -> bool {
-    std::mem::replace(seen, now as u32) != now as u32
+/// Takes up a counter; tells by how much it moved. The first time, when nothing was seen, that is once.
+#[expect(clippy::cast_possible_truncation, reason = "only the difference matters, and that is small")]
+fn advance(seen: &mut u32, now: u64) -> u32 {
+    let before = std::mem::replace(seen, now as u32);
+    let moved = (now as u32).wrapping_sub(before);
+    if before == 0 { moved.min(1) } else { moved }
 }

@@ -8,7 +8,7 @@ use gpufleet_model::{DeviceKey, HostDelta, HostSnapshot};
 use gpufleet_proto::convert::decode_devices;
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::{self, ConnectionState, WatchPhase};
-use gpufleet_transport::Role;
+use gpufleet_transport::{DialOptions, Role};
 use tonic::Streaming;
 
 use crate::agent::Agent;
@@ -32,6 +32,7 @@ struct Mirror {
     missing: Vec<v1::MissingHost>,
     synced: bool,
     sequence: u64,
+    coalesced: u64,
 }
 
 impl Mirror {
@@ -41,6 +42,8 @@ impl Mirror {
         let position = message.position.unwrap();
         assert!(position.sequence > self.sequence, "sequence grows");
         self.sequence = position.sequence;
+        assert!(position.coalesced >= self.coalesced);
+        self.coalesced = position.coalesced;
         match position.phase() {
             WatchPhase::Snapshot => assert!(!self.synced),
             WatchPhase::Synced => {
@@ -141,12 +144,14 @@ async fn a_partial_snapshot_names_the_missing_hosts() {
 
 #[tokio::test]
 async fn a_reader_that_reads_nothing_hurts_nobody_and_gets_the_newest_state() {
-    // Enough of each message that the stream's window is full soon.
     let states = (0..8).map(|n| snapshot(&format!("node{n}"), 64, 0)).collect();
     let world = World::start(states).await;
     let mut client = world.user().await;
     world.connected(&mut client).await;
-    let mut slow = watch(&mut client, v1::FleetFilter::default()).await;
+    // A window that the first message fills.
+    let narrow = DialOptions { stream_window: 1_024, connection_window: 65_535, ..DialOptions::default() };
+    let mut narrow = Client::new(world.channel_with(narrow, Role::User, "slow").await);
+    let mut slow = watch(&mut narrow, v1::FleetFilter::default()).await;
     let mut quick = watch(&mut world.user().await, v1::FleetFilter::default()).await;
     let mut seen = Mirror::default();
     for round in 1..=30 {
@@ -164,6 +169,7 @@ async fn a_reader_that_reads_nothing_hurts_nobody_and_gets_the_newest_state() {
     }
     let mut late = Mirror::default();
     late.until(&mut slow, |mirror| (0..8).all(|n| mirror.power(&format!("node{n}"), 63) == Some(30.0))).await;
+    assert!(late.coalesced > 0, "what was folded is counted");
     for (name, state) in &seen.hosts {
         assert_eq!(state.devices, late.hosts[name].devices, "both readers hold the same of {name}");
     }

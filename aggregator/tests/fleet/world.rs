@@ -77,7 +77,11 @@ impl World {
     }
 
     pub(crate) async fn channel(&self, role: Role, name: &str) -> Channel {
-        let dialer = Dialer::new(issue(&self.authority, role, name), DialOptions::default());
+        self.channel_with(DialOptions::default(), role, name).await
+    }
+
+    pub(crate) async fn channel_with(&self, options: DialOptions, role: Role, name: &str) -> Channel {
+        let dialer = Dialer::new(issue(&self.authority, role, name), options);
         let expected = ExpectedPeer::AnyOf(&[Role::Aggregator]);
         dialer.connect(&self.address.to_string(), &expected).await.unwrap()
     }
