@@ -23,7 +23,50 @@ pub(crate) fn render<R>(rows: &[R], columns: &[&Column<R>], screen: Screen) -> S
         .iter()
         .enumerate()
         .map(|(place, column)| {
-            let narrowable = |place: &usize| is_text(place) && width_of(place) > least(*place);
+            let widest = cells.iter().filter_map(|row| row.get(place)).map(|cell| cell.text.width()).max();
+            column.title.width().max(widest.unwrap_or_default())
+        })
+        .collect();
+    let (kept, widths) = fit(columns, widths, screen.width);
+    let columns: Vec<&Column<R>> = kept.iter().filter_map(|place| columns.get(*place).copied()).collect();
+    let only_kept =
+        |row: Vec<Cell>| -> Vec<Cell> { kept.iter().filter_map(|place| row.get(*place).cloned()).collect() };
+    let cells: Vec<Vec<Cell>> = cells.into_iter().map(only_kept).collect();
+    let titles: Vec<Cell> = columns.iter().map(|column| Cell::text(column.title)).collect();
+    let heading = line(&titles, &columns, &widths, Screen { colour: false, ..screen });
+    let mut text = screen.strong(heading.trim_end()) + "\n";
+    for row in &cells {
+        text += line(row, &columns, &widths, screen).trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// Everything in a table has been seen by a person before a terminal sees it.
+fn safe(mut cell: Cell) -> Cell {
+    if let std::borrow::Cow::Owned(escaped) = escape_text(&cell.text) {
+        cell.text = escaped;
+    }
+    cell
+}
+
+/// Which columns fit a terminal, and how wide each is. Text is narrowed first; then columns are left out from the right,
+/// where the less important ones stand. A last column of text, such as a command, stays.
+fn fit<R>(columns: &[&Column<R>], mut widths: Vec<usize>, terminal: Option<usize>) -> (Vec<usize>, Vec<usize>) {
+    let mut kept: Vec<usize> = (0..widths.len()).collect();
+    let Some(terminal) = terminal else { return (kept, widths) };
+    let text_last = columns.last().is_some_and(|column| !column.right);
+    loop {
+        let total = widths.iter().map(|width| width + GAP.len()).sum::<usize>().saturating_sub(GAP.len());
+        let excess = total.saturating_sub(terminal);
+        if excess == 0 {
+            return (kept, widths);
+        }
+        let is_text =
+            |place: &usize| kept.get(*place).and_then(|at| columns.get(*at)).is_some_and(|column| !column.right);
+        let width_of = |place: &usize| widths.get(*place).copied().unwrap_or_default();
+        let least = |place: usize| if place + 1 == widths.len() { LEAST_LAST } else { LEAST_TEXT };
+        let narrowable = |place: &usize| is_text(place) && width_of(place) > least(*place);
         let widest = (0..widths.len()).filter(narrowable).max_by_key(width_of);
         if let Some((place, least)) = widest.map(|place| (place, least(place))) {
             if let Some(width) = widths.get_mut(place) {
