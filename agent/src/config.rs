@@ -11,6 +11,8 @@ use clap::{Parser, ValueEnum};
 use gpufleet_backend::{BackendChoice, BackendOptions};
 use thiserror::Error;
 
+use crate::health::JudgingSettings;
+use crate::health::socket::{self, SocketOptions};
 use crate::settings::{AgentSettings, ServingSettings};
 use crate::signal::Protection;
 
@@ -49,6 +51,9 @@ pub struct Flags {
     /// NVML library to load [default: libnvidia-ml.so.1, as the loader finds it].
     #[arg(long, value_name = "FILE")]
     pub nvml_library: Option<PathBuf>,
+    /// Serve the local health socket here.
+    #[arg(long, value_name = "PATH")]
+    pub health_socket: Option<PathBuf>,
     /// Write the address listened on into this file once connections are taken.
     #[arg(long, value_name = "PATH")]
     pub ready_file: Option<PathBuf>,
@@ -149,13 +154,15 @@ impl Config {
             None => Raw::default(),
         };
         environment::apply(&mut raw, environment)?;
-        let Flags { listen, tls_dir, backend, host_name, interval, nvml_library, ready_file, .. } = flags;
+        let Flags { listen, tls_dir, backend, host_name, interval, nvml_library, health_socket, ready_file, .. } =
+            flags;
         raw.listen = listen.or(raw.listen);
         raw.tls_dir = tls_dir.or(raw.tls_dir);
         raw.backend.kind = backend.or(raw.backend.kind);
         raw.host_name = host_name.or(raw.host_name);
         raw.interval = interval.or(raw.interval);
         raw.backend.nvml_library = nvml_library.or(raw.backend.nvml_library);
+        raw.health_socket.path = health_socket.or(raw.health_socket.path);
         raw.ready_file = ready_file.or(raw.ready_file);
         Self::validate(raw)
     }
@@ -168,6 +175,8 @@ impl Config {
             interval: length("interval", raw.interval, defaults.interval, Duration::from_mins(1))?,
             protection: protection(raw.protected_names)?,
             backend_options: backend_options(raw.backend)?,
+            judging: judging(raw.health)?,
+            health_socket: health_socket(raw.health_socket)?,
             serving: serving(raw.serving)?,
         };
         Ok(Self {
@@ -243,6 +252,46 @@ fn backend_options(raw: raw::Backend) -> Result<BackendOptions, ConfigError> {
 fn protection(names: Option<Vec<String>>) -> Result<Protection, ConfigError> {
     let Some(names) = names else { return Ok(Protection::default()) };
     Protection::of(names).map_err(|error| value("protected_names", &error.to_string()))
+}
+
+fn judging(raw: raw::Health) -> Result<JudgingSettings, ConfigError> {
+    let defaults = JudgingSettings::default();
+    let thresholds = raw.thresholds.unwrap_or_default();
+    thresholds.validate().map_err(|error| value("health.thresholds", &error.to_string()))?;
+    let most = Duration::from_hours(24 * 365);
+    Ok(JudgingSettings {
+        thresholds,
+        kernel_log: match raw.kernel_log {
+            None => defaults.kernel_log,
+            Some(path) => Some(path).filter(|path| !path.as_os_str().is_empty()),
+        },
+        kernel_log_lookback: length(
+            "health.kernel_log_lookback",
+            raw.kernel_log_lookback,
+            defaults.kernel_log_lookback,
+            most,
+        )?,
+    })
+}
+
+/// The socket is served when it has a path, or when anything else about it is configured.
+fn health_socket(raw: raw::HealthSocket) -> Result<Option<SocketOptions>, ConfigError> {
+    let raw::HealthSocket { path, mode, owner, group, allowed_users, connections } = raw;
+    let configured = path.is_some() || mode.is_some() || owner.is_some() || group.is_some() || allowed_users.is_some();
+    if !configured && connections.is_none() {
+        return Ok(None);
+    }
+    let defaults = SocketOptions::new(path.unwrap_or_else(socket::default_path));
+    let mode = match mode {
+        None => defaults.mode,
+        Some(text) => u32::from_str_radix(&text, 8)
+            .ok()
+            .filter(|mode| *mode <= 0o777)
+            .ok_or_else(|| value("health_socket.mode", &format!("`{text}` is not a mode such as `0660`")))?,
+    };
+    let max_connections = at_least_one("health_socket.connections", connections, defaults.max_connections)?;
+    let allowed_users = allowed_users.unwrap_or_default();
+    Ok(Some(SocketOptions { mode, owner, group, allowed_users, max_connections, ..defaults }))
 }
 
 fn serving(raw: raw::Serving) -> Result<ServingSettings, ConfigError> {

@@ -10,7 +10,11 @@ use std::time::{Duration, Instant};
 use gpufleet_model::health::DeviceHealth;
 use gpufleet_model::{Device, DeviceKey, HostSnapshot};
 
+mod judging;
 pub mod socket;
+
+pub(crate) use judging::Judging;
+pub use judging::{Judgement, JudgingSettings};
 
 /// Samples that may be missed before a verdict is stale.
 const STALE_AFTER_INTERVALS: u32 = 3;
@@ -21,7 +25,7 @@ pub struct HealthState {
     /// What was judged.
     pub snapshot: Arc<HostSnapshot>,
     /// The verdict on each device of the snapshot.
-    pub health: BTreeMap<DeviceKey, DeviceHealth>,
+    pub health: Arc<BTreeMap<DeviceKey, DeviceHealth>>,
     /// When the snapshot was taken, by the monotonic clock.
     pub sampled: Instant,
 }

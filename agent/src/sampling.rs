@@ -6,13 +6,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpufleet_backend::sample::RoundCost;
+use gpufleet_backend::sample::{BackendSample, RoundCost};
 use gpufleet_backend::{SimulatedSignal, SpawnError, Worker};
 use gpufleet_model::HostSnapshot;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::health::{HealthState, Judgement, Judging};
 use crate::processes::UserNames;
 use crate::sampler::{EveryProcess, Sampler};
 use crate::settings::AgentSettings;
@@ -27,6 +28,7 @@ const SLOW_READING: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub(crate) struct Sampled {
     pub(crate) snapshot: Arc<HostSnapshot>,
+    pub(crate) judgement: Judgement,
     pub(crate) at: Instant,
     pub(crate) cost: TickCost,
 }
@@ -45,6 +47,7 @@ pub struct TickCost {
 pub(crate) struct Sampling {
     worker: Worker,
     newest: watch::Receiver<Option<Sampled>>,
+    health: watch::Receiver<Option<Arc<HealthState>>>,
     boot_id: String,
     every_process: Option<Arc<Mutex<Scans>>>,
     /// One scan at a time; the others wait for it without holding a thread.
@@ -84,10 +87,18 @@ impl Sampling {
         let scans = |scanner| Arc::new(Mutex::new(Scans { scanner, newest: None }));
         let every_process = sampler.every_process(users).map(scans);
         let (publish, newest) = watch::channel(None);
+        let (publish_health, health) = watch::channel(None);
+        let judging = Judging::new(&settings.judging, worker.needs_ticks());
         let boot_id = sampler.boot_id().to_owned();
         let scanning = Arc::new(Semaphore::new(1));
-        let sampling = Arc::new(Self { worker, newest, boot_id, every_process, scanning });
-        let task = Task { sampling: Arc::clone(&sampling), sampler, publish, interval: settings.interval };
+        let sampling = Arc::new(Self { worker, newest, health, boot_id, every_process, scanning });
+        let task = Task {
+            sampling: Arc::clone(&sampling),
+            reader: Reader { sampler, judging },
+            publish,
+            publish_health,
+            interval: settings.interval,
+        };
         tasks.spawn(async move { cancel.run_until_cancelled(task.run()).await });
         Ok(sampling)
     }
@@ -100,6 +111,11 @@ impl Sampling {
     /// Receives each newer snapshot.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Sampled>> {
         self.newest.clone()
+    }
+
+    /// Receives each newer snapshot with its verdicts.
+    pub(crate) fn subscribe_health(&self) -> watch::Receiver<Option<Arc<HealthState>>> {
+        self.health.clone()
     }
 
     /// The newest snapshot, waiting for the first. `None` when the sampler has ended.
@@ -138,14 +154,35 @@ impl Sampling {
     }
 }
 
+/// What turns a round into a snapshot with verdicts.
+struct Reader {
+    sampler: Sampler,
+    judging: Judging,
+}
+
+impl Reader {
+    fn read(&mut self, round: &BackendSample) -> (Arc<HostSnapshot>, Judgement) {
+        let snapshot = self.sampler.sample(round);
+        let judgement = self.judging.observe(&snapshot, &round.errors);
+        (snapshot, judgement)
+    }
+}
+
 struct Task {
     sampling: Arc<Sampling>,
-    sampler: Sampler,
+    reader: Reader,
     publish: watch::Sender<Option<Sampled>>,
+    publish_health: watch::Sender<Option<Arc<HealthState>>>,
     interval: Duration,
 }
 
 impl Task {
+    fn publish(&self, snapshot: Arc<HostSnapshot>, judgement: Judgement, at: Instant, cost: TickCost) {
+        let (health, judged) = (Arc::clone(&judgement.health), Arc::clone(&snapshot));
+        self.publish_health.send_replace(Some(Arc::new(HealthState { snapshot: judged, health, sampled: at })));
+        self.publish.send_replace(Some(Sampled { snapshot, judgement, at, cost }));
+    }
+
     async fn run(mut self) {
         if self.sampling.is_simulated() {
             return self.run_simulated().await;
@@ -157,9 +194,9 @@ impl Task {
             let _ = tokio::time::timeout(patience, rounds.changed()).await;
             let round = Arc::clone(&rounds.borrow_and_update());
             let cost = round.cost;
-            let mut sampler = self.sampler;
+            let mut reader = self.reader;
             let started = Instant::now();
-            let mut reading = tokio::task::spawn_blocking(move || (sampler.sample(&round), sampler));
+            let mut reading = tokio::task::spawn_blocking(move || (reader.read(&round), reader));
             let in_time = tokio::time::timeout(SLOW_READING, &mut reading).await;
             let sampled = if let Ok(sampled) = in_time {
                 sampled
@@ -168,11 +205,11 @@ impl Task {
                 reading.await
             };
             // A panic in the sampler has been reported by the hook; without a sampler there is nothing to publish.
-            let Ok((snapshot, sampler)) = sampled else { return };
-            self.sampler = sampler;
+            let Ok(((snapshot, judgement), reader)) = sampled else { return };
+            self.reader = reader;
             let own = started.elapsed();
             tracing::trace!(?own, driver = ?cost.driver_time, "sampled");
-            self.publish.send_replace(Some(Sampled { snapshot, at: started, cost: TickCost { own, round: cost } }));
+            self.publish(snapshot, judgement, started, TickCost { own, round: cost });
             patience = self.interval * 2;
         }
     }
@@ -185,9 +222,9 @@ impl Task {
             ticks.tick().await;
             let started = Instant::now();
             self.sampling.worker.tick_now();
-            let snapshot = self.sampler.sample(&self.sampling.worker.latest());
+            let (snapshot, judgement) = self.reader.read(&self.sampling.worker.latest());
             let cost = TickCost { own: started.elapsed(), round: RoundCost::default() };
-            self.publish.send_replace(Some(Sampled { snapshot, at: started, cost }));
+            self.publish(snapshot, judgement, started, cost);
         }
     }
 }

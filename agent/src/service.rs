@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpufleet_model::HostDelta;
-use gpufleet_proto::convert::{encode_processes, snapshot_chunks, std_duration, timestamp};
+use gpufleet_proto::convert::health::device_health;
+use gpufleet_proto::convert::{encode_processes, snapshot_chunks, std_duration, system_time, timestamp};
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::agent_service_server::AgentService;
 use gpufleet_proto::v1::{self, ProcessScope};
 use gpufleet_transport::peer;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
@@ -18,7 +19,8 @@ use crate::sampling::{Sampled, Sampling};
 use crate::settings::ServingSettings;
 use crate::signal::{Attempt, Signals};
 use crate::watch::{
-    DeviceMessages, HostMessages, Messages, ProcessMessages, Watch, WatchStream, channel, shutting_down,
+    DeviceMessages, Ending, EventWatch, HealthMessages, HostMessages, Messages, ProcessMessages, Watch, WatchStream,
+    channel, shutting_down,
 };
 
 mod access;
@@ -57,22 +59,36 @@ impl AgentApi {
                 .ok_or_else(|| request::invalid("min_interval", "is not a length of time"))?
                 .min(LONGEST_INTERVAL),
         };
-        let place = Arc::clone(&self.watches).try_acquire_owned().map_err(|_| {
-            let message = "this agent serves as many streams as it may; close one and try again";
-            Reason::TooManyRequests.status(message, [])
-        })?;
+        let place = self.place()?;
         let (stream, output, ending) = channel();
         let (sampling, max_age) = (Arc::clone(&self.sampling), self.settings.watch_age);
-        // The stream ends when the last sender is gone; by then it must be known how.
         let last = output.clone();
         let watch = Watch { sampling, messages, min_interval, max_age, output };
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            let ended = watch.run(stop).await;
-            let _ = ending.set(ended.map_or(Ok(()), Err));
-            drop((last, place));
-        });
+        self.spawn(watch.run(self.stop.clone()), ending, (last, place));
         Ok(Response::new(stream))
+    }
+
+    /// A place among the streams that are served at once.
+    fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.watches).try_acquire_owned().map_err(|_| {
+            let message = "this agent serves as many streams as it may; close one and try again";
+            Reason::TooManyRequests.status(message, [])
+        })
+    }
+
+    /// Runs a stream. It ends for its reader when the last sender, which is among `held`, is gone; by then it must be known
+    /// how.
+    fn spawn(
+        &self,
+        stream: impl Future<Output = Option<Status>> + Send + 'static,
+        ending: Ending,
+        held: impl Send + 'static,
+    ) {
+        self.tasks.spawn(async move {
+            let ended = stream.await;
+            let _ = ending.set(ended.map_or(Ok(()), Err));
+            drop(held);
+        });
     }
 }
 
@@ -146,21 +162,44 @@ impl AgentService for AgentApi {
         Ok(Response::new(report.into()))
     }
 
-    async fn get_health(&self, _: Request<v1::GetHealthRequest>) -> Result<Response<v1::GetHealthResponse>, Status> {
-        Err(request::not_implemented("GetHealth"))
+    async fn get_health(
+        &self,
+        request: Request<v1::GetHealthRequest>,
+    ) -> Result<Response<v1::GetHealthResponse>, Status> {
+        let wanted = HealthMessages { uuids: request.into_inner().device_uuids };
+        let newest = self.newest().await?;
+        request::known_devices(&wanted.uuids, &newest.snapshot)?;
+        let devices = newest.snapshot.devices.values().filter_map(|device| {
+            let health = newest.judgement.health.get(&device.key)?;
+            Some(device_health(device.key, &device.info.uuid, health))
+        });
+        let devices = devices.filter(|health| wanted.wants(health)).collect();
+        Ok(Response::new(v1::GetHealthResponse { devices }))
     }
 
     async fn watch_health(
         &self,
-        _: Request<v1::WatchHealthRequest>,
+        request: Request<v1::WatchHealthRequest>,
     ) -> Result<Response<Self::WatchHealthStream>, Status> {
-        Err(request::not_implemented("WatchHealth"))
+        let uuids = request.into_inner().device_uuids;
+        request::known_devices(&uuids, &self.newest().await?.snapshot)?;
+        self.watch(HealthMessages { uuids }, None)
     }
 
     async fn watch_events(
         &self,
-        _: Request<v1::WatchEventsRequest>,
+        request: Request<v1::WatchEventsRequest>,
     ) -> Result<Response<Self::WatchEventsStream>, Status> {
-        Err(request::not_implemented("WatchEvents"))
+        let since = match request.into_inner().since {
+            None => None,
+            Some(since) => Some(system_time(since).ok_or_else(|| request::invalid("since", "is not a point in time"))?),
+        };
+        let place = self.place()?;
+        let (stream, output, ending) = channel();
+        let (sampling, max_age) = (Arc::clone(&self.sampling), self.settings.watch_age);
+        let last = output.clone();
+        let watch = EventWatch { sampling, since, max_age, output };
+        self.spawn(watch.run(self.stop.clone()), ending, (last, place));
+        Ok(Response::new(stream))
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use gpufleet_backend::{BackendChoice, BackendOptions};
 use gpufleet_transport::ServerLimits;
 
+use crate::health::JudgingSettings;
+use crate::health::socket::SocketOptions;
 use crate::signal::Protection;
 
 /// How to sample and serve one host.
@@ -20,6 +22,10 @@ pub struct AgentSettings {
     pub interval: Duration,
     /// Whom no signal may reach.
     pub protection: Protection,
+    /// How to judge health.
+    pub judging: JudgingSettings,
+    /// The local health socket; `None` for none.
+    pub health_socket: Option<SocketOptions>,
     /// How to serve.
     pub serving: ServingSettings,
 }
@@ -46,6 +52,8 @@ impl AgentSettings {
             backend_options: BackendOptions::default(),
             interval: Duration::from_secs(1),
             protection: Protection::default(),
+            judging: JudgingSettings::default(),
+            health_socket: None,
             serving: ServingSettings::default(),
         }
     }

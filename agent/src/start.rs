@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
+use crate::health::socket::{HealthSocket, SocketError};
 use crate::sampling::Sampling;
 use crate::service::{AgentApi, table};
 use crate::settings::AgentSettings;
@@ -45,6 +46,9 @@ pub enum StartError {
         /// Who this agent is.
         host_name: String,
     },
+    /// The local health socket cannot be served.
+    #[error(transparent)]
+    HealthSocket(#[from] SocketError),
     /// The reflection service cannot be built from the schema.
     #[error("cannot serve the schema: {0}")]
     Reflection(String),
@@ -85,6 +89,9 @@ impl Agent {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let sampling = Sampling::start(&settings, &tasks, stop.clone())?;
         let signals = signals(&settings, &sampling, &tasks, &stop);
+        if let Some(options) = settings.health_socket {
+            HealthSocket::serve(options, sampling.subscribe_health(), &tasks, stop.clone())?;
+        }
         let serving = settings.serving;
         let api = AgentApi {
             sampling: Arc::clone(&sampling),

@@ -4,13 +4,16 @@
 //! a slow reader gets fewer and newer messages and nothing is queued. A message without changes is the heartbeat of
 //! its tick. Invariant: the messages, applied in order, give the newest snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpufleet_model::{HostDelta, HostSnapshot};
+use gpufleet_model::health::DeviceHealth;
+use gpufleet_model::{DeviceKey, HostDelta, HostSnapshot};
+use gpufleet_proto::convert::health::device_health;
 use gpufleet_proto::convert::snapshot_chunks;
 use gpufleet_proto::status::Reason;
-use gpufleet_proto::v1::WatchPhase;
+use gpufleet_proto::v1::{self, WatchPhase};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,11 +21,13 @@ use tonic::Status;
 
 use crate::sampling::{Sampled, Sampling};
 
+mod events;
 mod message;
 mod output;
 
-pub(crate) use message::{DeviceMessages, HostMessages, Messages, ProcessMessages};
-pub(crate) use output::{WatchStream, channel};
+pub(crate) use events::EventWatch;
+pub(crate) use message::{DeviceMessages, HealthMessages, HostMessages, Messages, ProcessMessages};
+pub(crate) use output::{Ending, WatchStream, channel};
 
 /// Readings of the host itself change each tick; sending them is worth it this often.
 const HOST_READINGS_EVERY: Duration = Duration::from_secs(10);
@@ -42,6 +47,7 @@ struct Gone;
 /// What the reader has.
 struct Sent {
     snapshot: Arc<HostSnapshot>,
+    health: Arc<BTreeMap<DeviceKey, DeviceHealth>>,
     coalesced: u64,
     host_at: Instant,
 }
@@ -89,12 +95,15 @@ impl<M: Messages> Watch<M> {
 
     async fn send_snapshot(&self, first: &Sampled) -> Result<Sent, Gone> {
         let snapshot = self.messages.select(&self.sampling, &first.snapshot).await;
+        let health = Arc::clone(&first.judgement.health);
+        let mut judged = changed_health(&BTreeMap::new(), first);
         for chunk in snapshot_chunks(HostDelta::full(&snapshot)) {
-            self.send(self.messages.message(&chunk, WatchPhase::Snapshot, 0)).await?;
+            let judged = std::mem::take(&mut judged);
+            self.send(self.messages.message(&chunk, judged, WatchPhase::Snapshot, 0)).await?;
         }
         let nothing = HostDelta::between(&snapshot, &snapshot);
-        self.send(self.messages.message(&nothing, WatchPhase::Synced, 0)).await?;
-        Ok(Sent { snapshot, coalesced: 0, host_at: Instant::now() })
+        self.send(self.messages.message(&nothing, Vec::new(), WatchPhase::Synced, 0)).await?;
+        Ok(Sent { snapshot, health, coalesced: 0, host_at: Instant::now() })
     }
 
     async fn send_update(&self, sent: &mut Sent, sampled: &Sampled) -> Result<(), Gone> {
@@ -111,9 +120,12 @@ impl<M: Messages> Watch<M> {
             }
         }
         sent.snapshot = snapshot;
+        let mut judged = changed_health(&sent.health, sampled);
+        sent.health = Arc::clone(&sampled.judgement.health);
         // As a rule one; more when much came at once, or to a reader that was away for long.
         for part in snapshot_chunks(delta) {
-            self.send(self.messages.message(&part, WatchPhase::Update, sent.coalesced)).await?;
+            let judged = std::mem::take(&mut judged);
+            self.send(self.messages.message(&part, judged, WatchPhase::Update, sent.coalesced)).await?;
         }
         Ok(())
     }
@@ -121,6 +133,17 @@ impl<M: Messages> Watch<M> {
     async fn send(&self, message: M::Message) -> Result<(), Gone> {
         self.output.send(message).await.map_err(|_| Gone)
     }
+}
+
+/// The verdicts that differ from those that the reader has. When a device was judged anew with the same result, that is
+/// no news.
+fn changed_health(before: &BTreeMap<DeviceKey, DeviceHealth>, sampled: &Sampled) -> Vec<v1::DeviceHealth> {
+    let known = |key: &DeviceKey, health: &DeviceHealth| before.get(key).is_some_and(|known| known.is_same(health));
+    let changed = sampled.judgement.health.iter().filter(|(key, health)| !known(key, health));
+    let with_device = |(key, health): (&DeviceKey, &DeviceHealth)| {
+        Some(device_health(*key, &sampled.snapshot.devices.get(key)?.info.uuid, health))
+    };
+    changed.filter_map(with_device).collect()
 }
 
 fn only_readings_differ(before: &HostSnapshot, after: &HostSnapshot) -> bool {

@@ -84,8 +84,8 @@ fn state(devices: &[(Device, Verdict)], sampled: Instant) -> Arc<HealthState> {
         devices: devices.iter().map(|(device, _)| (device.key, Arc::new(device.clone()))).collect(),
         processes: BTreeMap::new(),
     };
-    let health = devices.iter().map(|(device, verdict)| (device.key, judged(*verdict))).collect();
-    Arc::new(HealthState { snapshot: Arc::new(snapshot), health, sampled })
+    let health: BTreeMap<_, _> = devices.iter().map(|(device, verdict)| (device.key, judged(*verdict))).collect();
+    Arc::new(HealthState { snapshot: Arc::new(snapshot), health: Arc::new(health), sampled })
 }
 
 struct Served {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpufleet_model::health::Thresholds;
 use serde::Deserialize;
 
 use super::ConfigError;
@@ -17,6 +18,8 @@ pub(super) struct Raw {
     pub(super) ready_file: Option<PathBuf>,
     pub(super) protected_names: Option<Vec<String>>,
     pub(super) backend: Backend,
+    pub(super) health: Health,
+    pub(super) health_socket: HealthSocket,
     pub(super) serving: Serving,
 }
 
@@ -31,6 +34,27 @@ pub(super) struct Backend {
     pub(super) slow_interval: Option<String>,
     pub(super) retry_at_least: Option<String>,
     pub(super) retry_at_most: Option<String>,
+}
+
+/// `[health]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Health {
+    pub(super) kernel_log: Option<PathBuf>,
+    pub(super) kernel_log_lookback: Option<String>,
+    pub(super) thresholds: Option<Thresholds>,
+}
+
+/// `[health_socket]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HealthSocket {
+    pub(super) path: Option<PathBuf>,
+    pub(super) mode: Option<String>,
+    pub(super) owner: Option<u32>,
+    pub(super) group: Option<u32>,
+    pub(super) allowed_users: Option<Vec<u32>>,
+    pub(super) connections: Option<usize>,
 }
 
 /// `[serving]`.
@@ -56,6 +80,7 @@ pub(super) fn read(path: &Path) -> Result<Raw, ConfigError> {
     raw.tls_dir = raw.tls_dir.map(|dir| folder.join(dir));
     raw.ready_file = raw.ready_file.map(|file| folder.join(file));
     raw.backend.nvml_library = raw.backend.nvml_library.map(|file| folder.join(file));
+    raw.health_socket.path = raw.health_socket.path.map(|path| folder.join(path));
     Ok(raw)
 }
 

@@ -1,5 +1,7 @@
-//! Requests: what is wrong with them, and what this version does not serve.
+//! Requests: what is wrong with them.
 
+use gpufleet_model::HostSnapshot;
+use gpufleet_model::command::escape_text;
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::ProcessScope;
 use tonic::Status;
@@ -12,7 +14,14 @@ pub(crate) fn scope(scope: i32) -> Result<ProcessScope, Status> {
     ProcessScope::try_from(scope).map_err(|_| invalid("scope", "is not a process scope of this version"))
 }
 
-pub(crate) fn not_implemented(method: &'static str) -> Status {
-    let message = format!("`{method}` is not served by this version of the agent");
-    Reason::NotImplemented.status(message, [("method", method.to_owned())])
+/// Refuses a device that this host does not have.
+pub(crate) fn known_devices(uuids: &[String], snapshot: &HostSnapshot) -> Result<(), Status> {
+    let known = |uuid: &String| snapshot.devices.values().any(|device| device.info.uuid == *uuid);
+    match uuids.iter().find(|uuid| !known(uuid)) {
+        None => Ok(()),
+        Some(uuid) => {
+            let message = format!("this host has no device `{}`", escape_text(uuid));
+            Err(Reason::UnknownDevice.status(message, [("device_uuid", uuid.clone())]))
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! The three kinds of stream: what of a snapshot each is about, and its message.
+//! The kinds of stream: what of a snapshot each is about, and its message.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +21,14 @@ pub(crate) trait Messages: Send + Sync + 'static {
         snapshot: &Arc<HostSnapshot>,
     ) -> impl Future<Output = Arc<HostSnapshot>> + Send;
 
-    /// A message.
-    fn message(&self, delta: &HostDelta, phase: WatchPhase, coalesced: u64) -> Self::Message;
+    /// A message. `health` are the verdicts that changed.
+    fn message(
+        &self,
+        delta: &HostDelta,
+        health: Vec<v1::DeviceHealth>,
+        phase: WatchPhase,
+        coalesced: u64,
+    ) -> Self::Message;
 }
 
 /// `WatchHost`: everything.
@@ -35,8 +41,14 @@ impl Messages for HostMessages {
         Arc::clone(snapshot)
     }
 
-    fn message(&self, delta: &HostDelta, phase: WatchPhase, coalesced: u64) -> v1::WatchHostResponse {
-        encode_host_response(delta, phase, coalesced)
+    fn message(
+        &self,
+        delta: &HostDelta,
+        health: Vec<v1::DeviceHealth>,
+        phase: WatchPhase,
+        coalesced: u64,
+    ) -> v1::WatchHostResponse {
+        v1::WatchHostResponse { health, ..encode_host_response(delta, phase, coalesced) }
     }
 }
 
@@ -50,7 +62,13 @@ impl Messages for DeviceMessages {
         Arc::new(HostSnapshot { processes: BTreeMap::new(), ..(**snapshot).clone() })
     }
 
-    fn message(&self, delta: &HostDelta, phase: WatchPhase, coalesced: u64) -> v1::WatchDevicesResponse {
+    fn message(
+        &self,
+        delta: &HostDelta,
+        _health: Vec<v1::DeviceHealth>,
+        phase: WatchPhase,
+        coalesced: u64,
+    ) -> v1::WatchDevicesResponse {
         v1::WatchDevicesResponse {
             position: Some(position(phase, delta.sequence, delta.sampled_at, coalesced)),
             devices: encode_devices(delta),
@@ -87,10 +105,50 @@ impl Messages for ProcessMessages {
         Arc::new(HostSnapshot { devices: BTreeMap::new(), ..(*selected).clone() })
     }
 
-    fn message(&self, delta: &HostDelta, phase: WatchPhase, coalesced: u64) -> v1::WatchProcessesResponse {
+    fn message(
+        &self,
+        delta: &HostDelta,
+        _health: Vec<v1::DeviceHealth>,
+        phase: WatchPhase,
+        coalesced: u64,
+    ) -> v1::WatchProcessesResponse {
         v1::WatchProcessesResponse {
             position: Some(position(phase, delta.sequence, delta.sampled_at, coalesced)),
             processes: encode_processes(delta),
+        }
+    }
+}
+
+/// `WatchHealth`: verdicts alone.
+pub(crate) struct HealthMessages {
+    /// Devices meant; empty for all.
+    pub(crate) uuids: Vec<String>,
+}
+
+impl HealthMessages {
+    pub(crate) fn wants(&self, health: &v1::DeviceHealth) -> bool {
+        self.uuids.is_empty() || self.uuids.contains(&health.device_uuid)
+    }
+}
+
+impl Messages for HealthMessages {
+    type Message = v1::WatchHealthResponse;
+
+    async fn select(&self, _sampling: &Sampling, snapshot: &Arc<HostSnapshot>) -> Arc<HostSnapshot> {
+        let (devices, processes) = (BTreeMap::new(), BTreeMap::new());
+        Arc::new(HostSnapshot { devices, processes, ..(**snapshot).clone() })
+    }
+
+    fn message(
+        &self,
+        delta: &HostDelta,
+        health: Vec<v1::DeviceHealth>,
+        phase: WatchPhase,
+        coalesced: u64,
+    ) -> v1::WatchHealthResponse {
+        v1::WatchHealthResponse {
+            position: Some(position(phase, delta.sequence, delta.sampled_at, coalesced)),
+            devices: health.into_iter().filter(|health| self.wants(health)).collect(),
         }
     }
 }

@@ -131,6 +131,17 @@ pub struct DeviceHealth {
     pub judged_at: SystemTime,
 }
 
+impl DeviceHealth {
+    /// Whether another judgement says the same: the same verdict for the same findings. When it was judged, and the
+    /// values that the findings rest on, may differ.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let finding = |incident: &Incident| (incident.code.clone(), incident.severity, incident.since);
+        self.verdict == other.verdict
+            && self.incidents.len() == other.incidents.len()
+            && self.incidents.iter().map(finding).eq(other.incidents.iter().map(finding))
+    }
+}
+
 /// Something the driver or the kernel reported about a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceEvent {

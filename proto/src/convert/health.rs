@@ -1,7 +1,7 @@
 //! Judged health and device events.
 
 use gpufleet_model::DeviceKey;
-use gpufleet_model::health::{DeviceHealth, SuggestedAction, Verdict};
+use gpufleet_model::health::{DeviceEvent, DeviceHealth, SuggestedAction, Verdict, Xid};
 
 use super::timestamp;
 use crate::v1;
@@ -53,5 +53,27 @@ pub fn device_health(key: DeviceKey, uuid: &str, health: &DeviceHealth) -> v1::D
         verdict: verdict_to_wire(health.verdict).into(),
         incidents: incidents.collect(),
         judged_at: Some(timestamp(health.judged_at)),
+    }
+}
+
+/// A device event for the wire.
+pub fn device_event(event: &DeviceEvent) -> v1::DeviceEvent {
+    let xid = event.xid.map(Xid::of);
+    let severity = match xid.map(|xid| xid.class.severity()) {
+        Some(Some(severity)) => verdict_to_wire(severity),
+        // Says nothing of the device.
+        Some(None) => v1::Verdict::Healthy,
+        None => v1::Verdict::Unknown,
+    };
+    let action = xid.map_or(SuggestedAction::Monitor, |xid| xid.action);
+    v1::DeviceEvent {
+        device_uuid: event.device_uuid.clone().unwrap_or_default(),
+        occurred_at: Some(timestamp(event.occurred_at)),
+        xid: event.xid,
+        code: xid.map_or_else(|| "EVENT".to_owned(), |xid| format!("XID_{}_{}", xid.code, xid.mnemonic)),
+        summary: event.summary.clone(),
+        severity: severity.into(),
+        suggested_action: action_to_wire(action).into(),
+        source: event.source.to_owned(),
     }
 }
