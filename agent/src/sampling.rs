@@ -20,6 +20,9 @@ use crate::settings::AgentSettings;
 /// How long the first snapshot waits for the backend's first round: a driver may need seconds to start.
 const FIRST_ROUND: Duration = Duration::from_secs(10);
 
+/// A sample that takes longer than this is worth a warning.
+const SLOW_READING: Duration = Duration::from_secs(5);
+
 /// A snapshot, when it was taken by the monotonic clock, and what it cost.
 #[derive(Debug, Clone)]
 pub(crate) struct Sampled {
@@ -156,7 +159,14 @@ impl Task {
             let cost = round.cost;
             let mut sampler = self.sampler;
             let started = Instant::now();
-            let sampled = tokio::task::spawn_blocking(move || (sampler.sample(&round), sampler)).await;
+            let mut reading = tokio::task::spawn_blocking(move || (sampler.sample(&round), sampler));
+            let in_time = tokio::time::timeout(SLOW_READING, &mut reading).await;
+            let sampled = if let Ok(sampled) = in_time {
+                sampled
+            } else {
+                tracing::warn!("reading the processes on devices takes long; one of them may hang in the driver");
+                reading.await
+            };
             // A panic in the sampler has been reported by the hook; without a sampler there is nothing to publish.
             let Ok((snapshot, sampler)) = sampled else { return };
             self.sampler = sampler;

@@ -130,13 +130,64 @@ fn plain_number(value: f64) -> String {
     format!("{value}")
 }
 
-/// Sorts records by a column; ties stay in the order they come in. Unknown values are last both ways.
+/// Fields of the catalogue whose column has a shorter name on the command line.
+const FIELDS: &[(&str, &str)] = &[
+    ("utilization", "utilization_percent"),
+    ("memory-utilization", "memory_utilization_percent"),
+    ("memory-used", "memory_used_bytes"),
+    ("memory-total", "memory_total_bytes"),
+    ("memory-free", "memory_free_bytes"),
+    ("memory-reserved", "memory_reserved_bytes"),
+    ("memory-percent", "memory_used_percent"),
+    ("temperature", "temperature_celsius"),
+    ("memory-temperature", "memory_temperature_celsius"),
+    ("power", "power_watts"),
+    ("power-limit", "power_limit_watts"),
+    ("fan", "fan_speed_percent"),
+    ("throttle", "clock_event_reason_names"),
+    ("sm-clock", "sm_clock_mhz"),
+    ("memory-clock", "memory_clock_mhz"),
+    ("encoder", "encoder_percent"),
+    ("decoder", "decoder_percent"),
+    ("ecc-corrected", "ecc_corrected_volatile"),
+    ("ecc-uncorrected", "ecc_uncorrected_volatile"),
+    ("pcie-replays", "pcie_replay_count"),
+    ("gpu", "device_indexes"),
+    ("gpu-memory", "device_memory_used_bytes"),
+    ("sm", "sm_percent"),
+    ("memory-bandwidth", "memory_bandwidth_percent"),
+    ("cpu", "cpu_percent"),
+    ("host-memory", "host_memory_bytes"),
+    ("time", "running_seconds"),
+    ("threads", "thread_count"),
+    ("parent", "parent_pid"),
+    ("container", "container_id"),
+    ("pod", "pod_uid"),
+    ("job", "slurm_job_id"),
+    ("unit", "systemd_unit"),
+    ("age", "sample_age_seconds"),
+    ("gpus", "device_count"),
+    ("processes", "process_count"),
+    ("cpus", "cpu_count"),
+    ("kernel", "kernel_version"),
+    ("os", "os_name"),
+    ("load", "load_averages"),
+];
+
+/// The name of a column in CSV: as in JSON, with its unit.
+pub(crate) fn field(name: &str) -> String {
+    let known = FIELDS.iter().find(|(column, _)| *column == name);
+    known.map_or_else(|| name.replace('-', "_"), |(_, field)| (*field).to_owned())
+}
+
+/// Sorts records by a column, named as on the command line or as in JSON; ties stay in the order they come in. Unknown values are last both ways.
 ///
 /// # Errors
 /// When there is no such column.
 pub(crate) fn sort<R>(records: &mut [R], columns: &[Column<R>], name: &str, reverse: bool) -> Result<()> {
     let wanted = name.to_ascii_lowercase().replace('_', "-");
-    let column = columns.iter().find(|column| column.name == wanted).ok_or_else(|| {
+    let called = |column: &&Column<R>| column.name == wanted || field(column.name).replace('_', "-") == wanted;
+    let column = columns.iter().find(called).ok_or_else(|| {
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
         CtlError::usage(format!("no column `{name}` to sort by; there are {}", names.join(", ")))
     })?;

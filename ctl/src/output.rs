@@ -3,13 +3,17 @@
 use crate::cli::Format;
 use crate::columns::device::DeviceRow;
 use crate::columns::process::ProcessRow;
-use crate::columns::{Column, Shown, device, host, process, sort};
+use crate::columns::{Column, Shown, device, field, host, process, sort};
 use crate::exit::{CtlError, Result};
 use crate::screen::Screen;
 use crate::view::{HostView, View};
 
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub(crate) mod json;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 pub(crate) mod top;
 
 /// What a list is of.
@@ -108,7 +112,7 @@ fn list<R>(rows: &[R], columns: &[Column<R>], format: Format, screen: Screen, na
 fn csv<R>(rows: &[R], columns: &[Column<R>]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     // Writing to memory cannot fail.
-    let _ = writer.write_record(columns.iter().map(|column| column.name.replace('-', "_")));
+    let _ = writer.write_record(columns.iter().map(|column| field(column.name)));
     for row in rows {
         let _ = writer.write_record(columns.iter().map(|column| (column.cell)(row).plain));
     }

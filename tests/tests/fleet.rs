@@ -161,3 +161,23 @@ fn a_host_without_a_gpu_shows_its_processes() {
         }
     });
 }
+
+#[test]
+fn what_processes_call_themselves_cannot_drive_the_terminal() {
+    let fleet = Fleet::of_three();
+    let workload = Workload::start("evil\u{1b}[2J\u{1b}]0;title\u{7}\r\nforged line\u{202e}");
+    fleet.agents[0].driver.add_process(0, Process::busy(workload.pid(), GIB, 10));
+    fleet.until_listed(workload.pid());
+    for arguments in [&["ps"][..], &["ps", "-o", "wide"], &["top", "--cluster", "--once"], &["kill", "--dry-run"]] {
+        let target = format!("host1:{}", workload.pid());
+        let kill = arguments.contains(&"kill").then_some(target);
+        let screen = fleet.gpuctl(arguments).args(kill).run().expect_code(0).stdout;
+        assert!(screen.contains("evil"), "{screen:?}");
+        let forbidden = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!screen.contains(forbidden), "{arguments:?}: {screen:?}");
+        assert!(!screen.lines().any(|line| line.starts_with("forged")), "{screen:?}");
+    }
+    let answer = fleet.ask(&["ps"]);
+    let process = json::row(&answer, "processes", "pid", workload.pid());
+    assert!(process["command"].as_str().unwrap().contains("forged line"), "JSON tells it as it is: {process:#}");
+}

@@ -210,3 +210,25 @@ fn init_and_the_agent_itself_are_protected() {
         assert!([1, 4].contains(&finished.code()), "{finished:?}");
     }
 }
+
+#[test]
+fn people_may_signal_processes_of_their_own_name() {
+    let mut scene = Scene::new("kill-own");
+    let answer = scene.fleet.ask(&["ps"]);
+    let owner = json::row(&answer, "processes", "pid", scene.workload.pid())["user"].as_str().unwrap().to_owned();
+    let owner = scene.fleet.sandbox.gpuctl(&owner, scene.fleet.address);
+    owner.args(["kill", &scene.target(), "--yes", "--signal", "INT"]).run().expect_code(0);
+    assert_eq!(scene.workload.ended_by(), Some(2));
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_not_reported_as_done() {
+    let scene = Scene::new("kill-frozen");
+    scene.fleet.agents[0].program.signal(rustix::process::Signal::STOP);
+    let finished = scene.fleet.gpuctl(["kill", &scene.target(), "--yes", "--signal", "USR1"]).run();
+    assert!([1, 3, 5].contains(&finished.code()), "{finished:?}");
+    let said = finished.stdout + &finished.stderr;
+    assert!(!said.contains("delivered\n"), "{said}");
+    scene.fleet.agents[0].program.signal(rustix::process::Signal::CONT);
+    scene.fleet.until_host_is("host1", "connected");
+}

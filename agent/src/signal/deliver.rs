@@ -30,6 +30,7 @@ pub(super) fn deliver(attempt: &Attempt, protection: &Protection) -> Result<Deli
     let pid = Pid::from_raw(number).ok_or_else(ended)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match error {
         Errno::SRCH => ended(),
+        Errno::INVAL => Report::new(Outcome::NotFound, "this is the id of a thread, not of a process"),
         other => refused(other),
     })?;
     // From here on the descriptor can only mean the process that had the pid just now. Whether that is the one that was

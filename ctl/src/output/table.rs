@@ -10,6 +10,8 @@ use crate::screen::Screen;
 const GAP: &str = "  ";
 /// A column of text may be narrowed to this before another is left out.
 const LEAST_TEXT: usize = 12;
+/// A last column of text, such as a command, may be narrowed to this.
+const LEAST_LAST: usize = 24;
 /// Columns that are never left out: they say what the row is about.
 const ALWAYS_KEPT: usize = 2;
 
@@ -63,14 +65,21 @@ fn fit<R>(columns: &[&Column<R>], mut widths: Vec<usize>, terminal: Option<usize
         let is_text =
             |place: &usize| kept.get(*place).and_then(|at| columns.get(*at)).is_some_and(|column| !column.right);
         let width_of = |place: &usize| widths.get(*place).copied().unwrap_or_default();
-        let widest =
-            (0..widths.len()).filter(is_text).filter(|place| width_of(place) > LEAST_TEXT).max_by_key(width_of);
-        if let Some(width) = widest.and_then(|place| widths.get_mut(place)) {
-            *width = width.saturating_sub(excess).max(LEAST_TEXT);
+        let least = |place: usize| if place + 1 == widths.len() { LEAST_LAST } else { LEAST_TEXT };
+        let narrowable = |place: &usize| is_text(place) && width_of(place) > least(*place);
+        let widest = (0..widths.len()).filter(narrowable).max_by_key(width_of);
+        if let Some((place, least)) = widest.map(|place| (place, least(place))) {
+            if let Some(width) = widths.get_mut(place) {
+                *width = width.saturating_sub(excess).max(least);
+            }
             continue;
         }
         let out = widths.len().saturating_sub(1 + usize::from(text_last));
         if out < ALWAYS_KEPT {
+            // Narrower than any terminal that is worked on: the last column takes what is left.
+            if let Some(last) = widths.last_mut() {
+                *last = last.saturating_sub(excess);
+            }
             return (kept, widths);
         }
         kept.remove(out);
@@ -135,7 +144,7 @@ mod tests {
             column("COMMAND", false, |_| Cell::text("python3 train.py --with many --more arguments")),
         ];
         let columns: Vec<&Column<u32>> = columns.iter().collect();
-        for width in 30..140 {
+        for width in 40..140 {
             let screen = Screen { width: Some(width), ..Screen::plain() };
             let text = render(&[1, 22], &columns, screen);
             for line in text.lines() {

@@ -26,6 +26,9 @@ use stream::{Kind, Message, Server, Watch};
 /// How long a message may be in coming. The longest wait is that for a heartbeat of the aggregator.
 const PATIENCE: Duration = Duration::from_secs(40);
 
+/// The most bytes a message of a snapshot may have.
+const MOST_BYTES: usize = 256 * 1024;
+
 /// A reader that checks each message and applies it.
 struct Reader {
     watch: Watch,
@@ -33,13 +36,15 @@ struct Reader {
     sequence: u64,
     coalesced: u64,
     synced: bool,
+    /// Messages of the snapshot.
+    snapshots: usize,
 }
 
 impl Reader {
     /// Opens a stream and reads until it is synced.
     async fn synced(server: &Server, kind: Kind) -> Self {
         let watch = server.watch(kind).await;
-        let mut reader = Self { watch, view: View::default(), sequence: 0, coalesced: 0, synced: false };
+        let mut reader = Self { watch, view: View::default(), sequence: 0, coalesced: 0, synced: false, snapshots: 0 };
         while !reader.synced {
             reader.next().await;
         }
@@ -51,11 +56,13 @@ impl Reader {
         let message = next.expect("the stream goes on").expect("the stream does not fail");
         let position = message.position.expect("every message has a position");
         assert!(position.sampled_at.is_some(), "every message has a time");
+        assert!(message.size <= MOST_BYTES, "a message of {} bytes", message.size);
         assert!(position.coalesced >= self.coalesced, "the count of coalesced samples only grows");
         match position.phase() {
             WatchPhase::Snapshot => {
                 assert!(!self.synced, "a snapshot comes before SYNCED, or after RESET");
                 assert!(position.sequence >= self.sequence);
+                self.snapshots += 1;
             }
             WatchPhase::Synced => {
                 assert!(!self.synced, "SYNCED comes once");
@@ -64,7 +71,6 @@ impl Reader {
             }
             WatchPhase::Update => {
                 assert!(self.synced, "updates come after SYNCED");
-                assert!(position.sequence > self.sequence || message.is_empty(), "a change has a new sequence number");
             }
             WatchPhase::Reset => {
                 assert!(message.is_empty(), "RESET carries no data");
@@ -175,4 +181,24 @@ async fn a_slow_reader_gets_the_newest_state_and_is_told_what_was_coalesced() {
     fleet.agents[0].driver.update(|scenario| scenario.devices[0].temperature = Some(77));
     slow.until("the newest state", |view| view.temperature(0) == Some(77)).await;
     assert!(slow.coalesced > 0, "samples between two messages are counted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_snapshot_comes_in_parts() {
+    let fleet = fleet();
+    let mark = "x".repeat(10_000);
+    let workloads: Vec<_> = (0..80).map(|_| Workload::start(&mark)).collect();
+    fleet.agents[0].driver.update(|scenario| {
+        let processes = workloads.iter().map(|workload| Process::busy(workload.pid(), 1 << 20, 1));
+        scenario.devices[0].processes.extend(processes);
+    });
+    for server in servers(&fleet).await {
+        for kind in server.process_kinds() {
+            let mut reader = Reader::synced(&server, kind).await;
+            reader.until("all processes", |view| view.pids().len() == workloads.len()).await;
+            let fresh = Reader::synced(&server, kind).await;
+            assert_eq!(fresh.view.pids().len(), workloads.len());
+            assert!(fresh.snapshots > 1, "{} bytes of command lines in one message", 80 * 10_000);
+        }
+    }
 }

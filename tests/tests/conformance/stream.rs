@@ -32,6 +32,8 @@ pub(crate) struct Message {
     pub(crate) parts: Vec<Part>,
     /// Something beside devices and processes changed.
     other: bool,
+    /// Bytes on the wire.
+    pub(crate) size: usize,
 }
 
 impl Message {
@@ -44,8 +46,12 @@ impl Message {
 pub(crate) struct Watch(Pin<Box<dyn Stream<Item = Result<Message, Status>> + Send>>);
 
 impl Watch {
-    fn of<T: Send + 'static>(stream: Streaming<T>, shape: impl Fn(T) -> Message + Send + 'static) -> Self {
-        Self(Box::pin(stream.map(move |item| item.map(&shape))))
+    fn of<T: prost::Message + 'static>(stream: Streaming<T>, shape: impl Fn(T) -> Message + Send + 'static) -> Self {
+        let measured = move |item: T| {
+            let size = item.encoded_len();
+            Message { size, ..shape(item) }
+        };
+        Self(Box::pin(stream.map(move |item| item.map(&measured))))
     }
 
     pub(crate) async fn next(&mut self) -> Option<Result<Message, Status>> {
@@ -126,6 +132,7 @@ async fn watch_agent(mut client: AgentServiceClient<Channel>, kind: Kind) -> Res
                 position: message.position,
                 parts: part(message.devices, message.processes),
                 other: message.host.is_some() || !message.health.is_empty(),
+                size: 0,
             })
         }
         Kind::Devices | Kind::SlowDevices => {
@@ -135,6 +142,7 @@ async fn watch_agent(mut client: AgentServiceClient<Channel>, kind: Kind) -> Res
                 position: message.position,
                 parts: part(message.devices, None),
                 other: false,
+                size: 0,
             })
         }
         Kind::Processes => {
@@ -143,6 +151,7 @@ async fn watch_agent(mut client: AgentServiceClient<Channel>, kind: Kind) -> Res
                 position: message.position,
                 parts: part(None, message.processes),
                 other: false,
+                size: 0,
             })
         }
     })
@@ -156,6 +165,7 @@ async fn watch_aggregator(mut client: FleetServiceClient<Channel>, kind: Kind) -
                 position: message.position,
                 parts: Vec::new(),
                 other: !message.upserts.is_empty() || !message.removed.is_empty(),
+                size: 0,
             })
         }
         Kind::Devices | Kind::SlowDevices => {
@@ -168,6 +178,7 @@ async fn watch_aggregator(mut client: FleetServiceClient<Channel>, kind: Kind) -
                     .map(|host| Part { host: host.host, reset: host.reset, devices: host.changes, processes: None })
                     .collect(),
                 other: false,
+                size: 0,
             })
         }
         Kind::Processes => {
@@ -180,6 +191,7 @@ async fn watch_aggregator(mut client: FleetServiceClient<Channel>, kind: Kind) -
                     .map(|host| Part { host: host.host, reset: host.reset, devices: None, processes: host.changes })
                     .collect(),
                 other: false,
+                size: 0,
             })
         }
     })

@@ -10,7 +10,7 @@ use super::DeviceEvent;
 const SAME_EVENT: Duration = Duration::from_secs(1);
 
 /// The newest events of a host, bounded.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct EventLog {
     events: VecDeque<(u64, DeviceEvent)>,
     capacity: usize,
