@@ -197,3 +197,49 @@ fn slow_calls_stay_off_the_tick() {
         assert!(calls(function) <= at_most, "`{function}` was called {} times in 20 ticks", calls(function));
     }
 }
+
+#[test]
+fn an_initialisation_that_hangs_does_not_keep_the_agent_from_serving() {
+    let fleet = Fleet::start_with(vec![("host1", vec![Device::h200(0)])], |scenario| {
+        let function = "nvmlInit_v2".into();
+        scenario.rules = vec![Rule { function, hang: true, ..Rule::default() }];
+    });
+    assert_eq!(fleet.devices().unwrap().devices().count(), 0);
+    fleet.until_host_is("host1", "connected");
+    change(&fleet, |scenario| scenario.rules.clear());
+    fleet.until_device("host1", 0, "the device is found", |device| device.status == DeviceStatus::Ok);
+}
+
+#[test]
+fn waiting_for_events_of_a_lost_gpu_does_not_turn_into_a_busy_loop() {
+    let fleet = with_two_gpus();
+    let log = fleet.sandbox.folder().join("calls");
+    change(&fleet, |scenario| {
+        scenario.devices[1].lost = true;
+        scenario.call_log = Some(log.clone());
+    });
+    fleet.until_device("host1", 1, "the device is lost", |device| device.status == DeviceStatus::Lost);
+    let calls = |function: &str| {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.lines().filter(|line| line.split(' ').next() == Some(function)).count()
+    };
+    eventually("twenty ticks have passed", || {
+        let ticks = calls("nvmlDeviceGetUtilizationRates");
+        if ticks >= 20 { Ok(()) } else { Err(ticks) }
+    });
+    for function in ["nvmlEventSetWait_v2", "nvmlEventSetCreate", "nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2"] {
+        assert!(calls(function) < 200, "`{function}` was called {} times in 20 ticks", calls(function));
+    }
+}
+
+#[test]
+fn a_driver_that_answers_every_call_with_an_error_is_told_and_recovers() {
+    let fleet = with_two_gpus();
+    change(&fleet, |scenario| scenario.rules = vec![rule("*", Code::UNKNOWN)]);
+    fleet.until_device("host1", 0, "nothing is known", |device| device.readings.temperature_celsius.is_err());
+    fleet.until_host_is("host1", "connected");
+    change(&fleet, |scenario| scenario.rules.clear());
+    fleet.until_device("host1", 0, "it recovers", |device| {
+        device.status == DeviceStatus::Ok && device.readings.temperature_celsius == Ok(59)
+    });
+}

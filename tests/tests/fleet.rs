@@ -181,3 +181,28 @@ fn what_processes_call_themselves_cannot_drive_the_terminal() {
     let process = json::row(&answer, "processes", "pid", workload.pid());
     assert!(process["command"].as_str().unwrap().contains("forged line"), "JSON tells it as it is: {process:#}");
 }
+
+#[test]
+fn processes_that_cannot_be_seen_are_listed_with_what_the_driver_knows() {
+    let fleet = Fleet::of_three();
+    // The driver counts in the host's pid namespace: an agent in another one does not find the pid.
+    let elsewhere = 4_194_300;
+    let mut zombie = std::process::Command::new("true").spawn().unwrap();
+    fleet.agents[0].driver.update(|scenario| {
+        scenario.release_on_exit_ms = None;
+        let processes = [Process::busy(elsewhere, 3 * GIB, 40), Process::idle(zombie.id(), GIB)];
+        scenario.devices[0].processes.extend(processes);
+    });
+    for (pid, memory) in [(elsewhere, 3 * GIB), (zombie.id(), GIB)] {
+        fleet.until_listed(pid);
+        let answer = fleet.ask(&["ps"]);
+        let process = json::row(&answer, "processes", "pid", pid);
+        assert_eq!(process["devices"][0]["memory_used_bytes"], memory, "{process:#}");
+        assert!(process["cpu_percent"].is_null() || process["cpu_percent"] == 0.0, "{process:#}");
+    }
+    let answer = fleet.ask(&["ps"]);
+    let state = |pid: u32| json::row(&answer, "processes", "pid", pid)["state"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(state(zombie.id()), "zombie", "{answer:#}");
+    assert_ne!(state(elsewhere), "running", "{answer:#}");
+    zombie.wait().unwrap();
+}

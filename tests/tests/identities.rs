@@ -10,6 +10,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -196,4 +197,37 @@ fn rotated_roots_are_believed_without_a_restart_and_streams_go_on() {
     assert_eq!(connected, 1, "{}", fleet.aggregator.log());
     fleet.agents[0].driver.update(|scenario| scenario.devices[0].temperature = Some(63));
     fleet.until_device("host1", 0, "the stream goes on", |device| device.readings.temperature_celsius == Ok(63));
+}
+
+/// Orchestrators mount credentials as links into a folder that they exchange as a whole.
+#[test]
+fn credentials_that_are_exchanged_behind_links_are_reloaded() {
+    let sandbox = Sandbox::new();
+    let (mount, certificates) = (sandbox.folder().join("mount"), sandbox.certificates());
+    let publish = |version: &str| {
+        let folder = mount.join(version);
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["ca.crt", "tls.crt", "tls.key"] {
+            let content = fs::read(certificates.of(Role::Agent, "host1").join(file)).unwrap();
+            fs::write(folder.join(file), content).unwrap();
+        }
+        fs::set_permissions(folder.join("tls.key"), fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(version, mount.join("..fresh")).unwrap();
+        fs::rename(mount.join("..fresh"), mount.join("..data")).unwrap();
+    };
+    publish("..1");
+    for file in ["ca.crt", "tls.crt", "tls.key"] {
+        symlink(format!("..data/{file}"), mount.join(file)).unwrap();
+    }
+    let mut agent = sandbox.server("gpufleet-agent", "host1", &mount).args(["--backend", "sim:1"]).spawn();
+    let address = agent.address();
+    let mine = certificates.of(Role::User, OPERATOR);
+    let before = shown_certificate(address, &mine);
+    certificates.rotate(Role::Agent, "host1");
+    publish("..2");
+    eventually("the new leaf is shown", || {
+        let now = shown_certificate(address, &mine);
+        if before.is_none() || now != before { Ok(()) } else { Err("the old one is shown") }
+    });
+    assert!(agent.runs());
 }

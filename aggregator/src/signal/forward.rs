@@ -45,7 +45,10 @@ pub(super) async fn send(attempt: &Attempt, cell: &HostCell) -> Answer {
     match tokio::time::timeout(limit, client.signal_process(request)).await {
         Ok(Ok(response)) => {
             let v1::SignalProcessResponse { outcome, message, progress } = response.into_inner();
-            Answer { outcome, message, progress }
+            match SignalOutcome::try_from(outcome) {
+                Ok(SignalOutcome::Unspecified) | Err(_) => indeterminate(host, "its answer cannot be understood"),
+                Ok(_) => Answer { outcome, message, progress },
+            }
         }
         Ok(Err(status)) => judge(host, &status),
         Err(_) => indeterminate(host, "it did not answer in time"),
@@ -72,7 +75,7 @@ fn judge(host: &str, status: &Status) -> Answer {
 
 fn indeterminate(host: &str, why: &str) -> Answer {
     let message = format!(
-        "it cannot be said whether the signal was delivered: no answer from host `{host}`: {why}; look at the process before you try again"
+        "it cannot be said whether the signal was delivered: host `{host}` gave no clear answer: {why}; look at the process before you try again"
     );
     answer(SignalOutcome::Indeterminate, message)
 }
