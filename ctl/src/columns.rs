@@ -122,7 +122,9 @@ pub(crate) fn tone_of(value: f64, low: f64, high: f64) -> Tone {
 }
 
 pub(crate) fn age(age: Option<Duration>) -> Cell {
-    age.map_or_else(Cell::unknown, |age| Cell::number(age.as_secs_f64(), human::duration(age)))
+    let plain = |age: Duration| format!("{:.3}", age.as_secs_f64());
+    let cell = |age: Duration| Cell { plain: plain(age), ..Cell::number(age.as_secs_f64(), human::duration(age)) };
+    age.map_or_else(Cell::unknown, cell)
 }
 
 fn plain_number(value: f64) -> String {
