@@ -3,7 +3,7 @@
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
 use gpufleet_transport::Role;
-use tonic::{Code, Status};
+use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
