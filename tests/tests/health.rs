@@ -178,3 +178,44 @@ fn the_socket_answers_as_the_agent_judges() {
     assert_eq!(client.device(1, 0).unwrap().status, Status::Critical);
     assert_eq!(client.device(7, 0).unwrap().status, Status::UnknownDevice);
 }
+
+#[test]
+fn the_python_client_learns_the_same() {
+    let (fleet, socket, _) = judged_host();
+    until_verdict(&fleet, 0, Verdict::Healthy);
+    let script = "\
+import sys, threading
+from gpufleet_health import HealthClient, HealthError, Status
+with HealthClient(sys.argv[1], timeout=30) as health:
+    hello = health.hello()
+    assert (hello.version, hello.device_count) == (1, 2), hello
+    record = health.device(0)
+    assert record.status is Status.HEALTHY and record.fit and record.temperature_celsius == 59.0, record
+    assert set(health.devices()) == {0, 1}
+    assert health.device(9).status is Status.UNKNOWN_DEVICE
+    threads = [threading.Thread(target=lambda: [health.device(1) for _ in range(200)]) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert next(health.watch(1))[0] == 1
+try:
+    HealthClient(sys.argv[1] + '.nowhere').hello()
+except HealthError as error:
+    assert 'nowhere' in str(error), error
+else:
+    raise AssertionError('a missing socket is an error')
+print('ok')
+";
+    let clients = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/clients/python");
+    let ran = std::process::Command::new("python3")
+        .args(["-B", "-c", script])
+        .arg(&socket)
+        .env("PYTHONPATH", clients)
+        .output();
+    match ran {
+        Ok(output) => {
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "ok", "{error}");
+        }
+        Err(error) => eprintln!("not shown here: python3: {error}"),
+    }
+}

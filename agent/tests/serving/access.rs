@@ -3,7 +3,7 @@
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
 use gpufleet_transport::Role;
-use tonic::{Code, Status};
+use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -56,13 +56,18 @@ async fn health_and_reflection_are_for_whoever_has_an_identity() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_served_yet_says_so() {
-    let world = World::simulated(1).await;
+async fn health_is_told_for_every_device_and_refused_for_others() {
+    let world = World::simulated(2).await;
     let mut client = world.user().await;
-    let is_not_served = |status: Status| {
-        assert_eq!((status.code(), Reason::of(&status)), (Code::Unimplemented, Some(Reason::NotImplemented)));
-    };
-    is_not_served(client.get_health(v1::GetHealthRequest::default()).await.unwrap_err());
-    is_not_served(client.watch_health(v1::WatchHealthRequest::default()).await.unwrap_err());
-    is_not_served(client.watch_events(v1::WatchEventsRequest::default()).await.unwrap_err());
+    let health = client.get_health(v1::GetHealthRequest::default()).await.unwrap().into_inner();
+    let verdicts: Vec<_> = health.devices.iter().map(v1::DeviceHealth::verdict).collect();
+    assert_eq!(verdicts, [v1::Verdict::Healthy, v1::Verdict::Healthy]);
+    let nobody = || vec!["GPU-nobody".to_owned()];
+    let refusals = [
+        client.get_health(v1::GetHealthRequest { device_uuids: nobody() }).await.unwrap_err(),
+        client.watch_health(v1::WatchHealthRequest { device_uuids: nobody() }).await.unwrap_err(),
+    ];
+    for status in refusals {
+        assert_eq!((status.code(), Reason::of(&status)), (Code::NotFound, Some(Reason::UnknownDevice)));
+    }
 }
