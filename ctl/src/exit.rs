@@ -1,6 +1,7 @@
 //! Exit codes, and errors that carry one.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use gpufleet_proto::status::Reason;
@@ -86,8 +87,35 @@ impl From<ConnectError> for CtlError {
     }
 }
 
+/// What became of a connection, for people. A status with a cause was made on this side, of an error of the transport;
+/// one that the other side sent has none.
+fn broken(status: &Status) -> Option<String> {
+    let mut cause = std::error::Error::source(status);
+    cause?;
+    let mut told = String::new();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return Some(match error.kind() {
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => CLOSED.to_owned(),
+                ErrorKind::TimedOut => SILENT.to_owned(),
+                // The text of the system, without its number.
+                kind => kind.to_string(),
+            });
+        }
+        told = error.to_string();
+        cause = error.source();
+    }
+    Some(if told.contains("timed out") { SILENT.to_owned() } else { CLOSED.to_owned() })
+}
+
+const CLOSED: &str = "the other side closed it";
+const SILENT: &str = "the other side does not answer";
+
 impl From<Status> for CtlError {
     fn from(status: Status) -> Self {
+        if let (None, Some(why)) = (Reason::of(&status), broken(&status)) {
+            return Self::unreachable(format!("the connection was lost: {why}"));
+        }
         let exit = match (Reason::of(&status), status.code()) {
             (Some(Reason::InvalidFilter | Reason::InvalidArgument), _) => Exit::Usage,
             (_, Code::PermissionDenied | Code::Unauthenticated) => Exit::Denied,
@@ -113,5 +141,34 @@ impl From<PkiError> for CtlError {
 impl From<std::io::Error> for CtlError {
     fn from(error: std::io::Error) -> Self {
         Self::failed(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_connection_is_told_in_words_and_may_come_back() {
+        for (kind, words) in [
+            (ErrorKind::ConnectionReset, "the connection was lost: the other side closed it"),
+            (ErrorKind::UnexpectedEof, "the connection was lost: the other side closed it"),
+            (ErrorKind::TimedOut, "the connection was lost: the other side does not answer"),
+        ] {
+            let cause = std::io::Error::new(kind, "peer did so: https://docs.rs/library");
+            let error = CtlError::from(Status::from_error(Box::new(cause)));
+            assert_eq!(error.to_string(), words);
+            assert!(error.is_temporary());
+        }
+    }
+
+    #[test]
+    fn what_the_other_side_says_is_passed_on() {
+        let error = CtlError::from(Status::permission_denied("no"));
+        assert_eq!((error.exit, error.to_string().as_str()), (Exit::Denied, "no"));
+        let error = CtlError::from(Status::invalid_argument("bad"));
+        assert_eq!((error.exit, error.is_temporary()), (Exit::Failed, false));
+        let error = CtlError::from(Reason::UnknownHost.status("no host `x`", [("host", "x".to_owned())]));
+        assert_eq!((error.exit, error.to_string().as_str()), (Exit::Failed, "no host `x`"));
     }
 }

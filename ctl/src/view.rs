@@ -14,6 +14,8 @@ use gpufleet_proto::v1;
 use crate::exit::{CtlError, Result};
 
 mod filter;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use filter::Filter;
 
@@ -226,7 +228,15 @@ impl View {
         Ok(())
     }
 
+    /// Word that nothing is left of a host which the inventory no longer has: it must not bring the host back.
+    fn is_of_the_gone(&self, host: &str, nothing: bool) -> bool {
+        nothing && !self.hosts.contains_key(host)
+    }
+
     fn apply_devices(&mut self, message: v1::HostDeviceChanges) -> Result<()> {
+        if self.is_of_the_gone(&message.host, message.changes.is_none()) {
+            return Ok(());
+        }
         let view = self.host(&message.host);
         if message.reset {
             view.devices.clear();
@@ -243,6 +253,9 @@ impl View {
     }
 
     fn apply_processes(&mut self, message: v1::HostProcessChanges) -> Result<()> {
+        if self.is_of_the_gone(&message.host, message.changes.is_none()) {
+            return Ok(());
+        }
         let view = self.host(&message.host);
         if message.reset {
             view.processes.clear();

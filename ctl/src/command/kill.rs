@@ -4,7 +4,7 @@
 //! that is reused between the question and the answer is never hit. Nothing is retried.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead, IsTerminal as _, Write};
 use std::time::Duration;
 
 use gpufleet_proto::convert::{duration, std_duration};
@@ -18,7 +18,7 @@ use crate::output::table;
 use crate::screen::{Screen, print};
 use crate::signals;
 use crate::source::{Want, collect, dial_aggregator, dialer, fleet_client, host_name, local_host};
-use crate::view::{Filter, View};
+use crate::view::{Connection, Filter, View};
 
 /// How one target ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,26 +41,24 @@ pub(crate) async fn run(endpoint: &Endpoint, kill: Kill, screen: Screen) -> Resu
         return Err(CtlError::usage("there is no terminal to ask on; look with --dry-run, then give --yes"));
     }
     let view = look_up(endpoint, &targets).await?;
-    let (found, lost): (Vec<_>, Vec<_>) =
-        targets.into_iter().map(|target| (find(&view, &target), target)).partition(|(row, _)| row.is_some());
-    for (_, target) in &lost {
-        eprintln!("gpuctl: {}: {}", name(target), why_not_found(&view, target));
+    let (rows, refused) = sort_out(&view, targets);
+    for (target, why) in &refused {
+        eprintln!("gpuctl: {}: {}", name(target), why.text);
     }
-    let rows: Vec<(ProcessRow<'_>, Target)> =
-        found.into_iter().filter_map(|(row, target)| Some((row?, target))).collect();
+    let mut ends: Vec<Ended> = refused.iter().map(|(_, why)| why.end).collect();
     if rows.is_empty() {
-        return Ok(Exit::Failed);
+        return Ok(exit(&ends));
     }
     print(&describe(&rows, kill.signal, screen))?;
     if kill.dry_run {
         print("dry run: nothing was signalled\n")?;
-        return Ok(if lost.is_empty() { Exit::Ok } else { Exit::Partial });
+        return Ok(if refused.is_empty() { Exit::Ok } else { Exit::Partial });
     }
-    if !kill.yes && !confirmed(rows.len(), kill.signal)? {
+    let question = question(rows.len(), kill.signal);
+    if !kill.yes && !confirmed(&question, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())? {
         eprintln!("gpuctl: declined; nothing was signalled");
         return Ok(Exit::Declined);
     }
-    let mut ends: Vec<Ended> = lost.iter().map(|_| Ended::Failed).collect();
     if let Endpoint::Aggregator { address, tls_dir } = endpoint {
         let client = fleet_client(dial_aggregator(&dialer(tls_dir)?, address).await?);
         let ids = rows.iter().map(|_| request_id()).collect::<Result<Vec<_>>>()?;
@@ -86,11 +84,6 @@ fn targets(endpoint: &Endpoint, kill: &Kill) -> Result<BTreeSet<Target>> {
     let mut targets = BTreeSet::new();
     for target in &kill.targets {
         let host = match (endpoint, &target.host) {
-            (Endpoint::Local, Some(host)) if *host != here => {
-                return Err(CtlError::failed(format!(
-                    "`{host}` is not this host (`{here}`), and no aggregator was given; use --aggregator or a context"
-                )));
-            }
             (_, Some(host)) => host.clone(),
             (Endpoint::Local, None) => here.clone(),
             (_, None) => return Err(CtlError::usage(format!("{}: which host? write HOST:{}", target.pid, target.pid))),
@@ -104,24 +97,30 @@ fn name(target: &Target) -> String {
     format!("{}:{}", target.host.as_deref().unwrap_or_default(), target.pid)
 }
 
-/// A view with the targets' processes, on devices or not.
+/// A view with every host, and the targets' processes, on devices or not, of those hosts that are connected.
 async fn look_up(endpoint: &Endpoint, targets: &BTreeSet<Target>) -> Result<View> {
+    let interval = Duration::from_secs(1);
     let Endpoint::Aggregator { address, tls_dir } = endpoint else {
-        let want = Want { all: true, contents: true, interval: Duration::from_secs(1), ..Want::default() };
-        return collect(endpoint, want).await;
+        return collect(endpoint, Want { all: true, contents: true, interval, ..Want::default() }).await;
     };
-    let hosts: BTreeSet<String> = targets.iter().filter_map(|target| target.host.clone()).collect();
-    let selection = crate::cli::Selection { hosts: hosts.into_iter().collect(), ..crate::cli::Selection::default() };
-    let want =
-        Want { filter: Filter::from(&selection), contents: true, interval: Duration::from_secs(1), ..Want::default() };
-    let mut view = collect(endpoint, want).await?;
-    let absent: Vec<&Target> = targets.iter().filter(|target| find(&view, target).is_none()).collect();
-    if absent.is_empty() {
+    let mut view = collect(endpoint, Want { interval, ..Want::default() }).await?;
+    let connected = |host: &&String| view.hosts.get(*host).is_some_and(|host| host.connection == Connection::Connected);
+    let hosts: BTreeSet<String> =
+        targets.iter().filter_map(|target| target.host.as_ref()).filter(connected).cloned().collect();
+    if hosts.is_empty() {
         return Ok(view);
     }
+    let selection = crate::cli::Selection { hosts: hosts.into_iter().collect(), ..crate::cli::Selection::default() };
+    let want = Want { filter: Filter::from(&selection), contents: true, interval, ..Want::default() };
+    view.hosts.extend(collect(endpoint, want).await?.hosts);
     // Not on a device: the agents are asked for every process.
+    let absent = targets.iter().filter(|target| matches!(find(&view, target), Err(why) if why.end == Ended::Failed));
+    let hosts: BTreeSet<String> =
+        absent.filter_map(|target| target.host.clone()).filter(|host| selection.hosts.contains(host)).collect();
+    if hosts.is_empty() {
+        return Ok(view);
+    }
     let mut client = fleet_client(dial_aggregator(&dialer(tls_dir)?, address).await?);
-    let hosts: BTreeSet<String> = absent.iter().filter_map(|target| target.host.clone()).collect();
     let filter = v1::FleetFilter { hosts: hosts.into_iter().collect(), ..v1::FleetFilter::default() };
     let request = v1::FleetServiceListProcessesRequest { filter: Some(filter), scope: ProcessScope::All.into() };
     let mut batches = client.list_processes(request).await?.into_inner();
@@ -133,19 +132,50 @@ async fn look_up(endpoint: &Endpoint, targets: &BTreeSet<Target>) -> Result<View
     Ok(view)
 }
 
-fn find<'v>(view: &'v View, target: &Target) -> Option<ProcessRow<'v>> {
-    let host = view.hosts.get(target.host.as_deref()?)?;
-    let process = host.processes.values().find(|process| process.identity.pid == target.pid)?;
-    Some(ProcessRow { host, process })
+/// Why a target is not signalled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Refusal {
+    end: Ended,
+    text: String,
 }
 
-fn why_not_found(view: &View, target: &Target) -> String {
-    match target.host.as_ref().and_then(|host| view.hosts.get(host)) {
-        Some(host) if host.connection != crate::view::Connection::Connected => {
-            format!("the host is {}", host.connection.as_str())
+/// A process, and the target that named it.
+type Found<'v> = (ProcessRow<'v>, Target);
+
+/// What can be signalled, and what cannot and why.
+fn sort_out(view: &View, targets: BTreeSet<Target>) -> (Vec<Found<'_>>, Vec<(Target, Refusal)>) {
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
+    for target in targets {
+        match find(view, &target) {
+            Ok(row) => rows.push((row, target)),
+            Err(why) => refused.push((target, why)),
         }
-        _ => "no such process".to_owned(),
     }
+    (rows, refused)
+}
+
+/// The process that is meant, on a host that is connected: what is known of another is too old to act on.
+fn find<'v>(view: &'v View, target: &Target) -> std::result::Result<ProcessRow<'v>, Refusal> {
+    let failed = |text: String| Refusal { end: Ended::Failed, text };
+    let host = target.host.as_deref().and_then(|host| view.hosts.get(host)).ok_or_else(|| {
+        failed(match view.hosts.keys().next() {
+            Some(here) if !view.fleet => {
+                format!("not this host (`{here}`), and no aggregator was given; use --aggregator or a context")
+            }
+            _ => "no such host in the fleet; `gpuctl hosts` lists them".to_owned(),
+        })
+    })?;
+    if host.connection != Connection::Connected {
+        let age = host.sample_age().map(|age| format!(", last seen {} ago", gpufleet_model::human::duration(age)));
+        let problem = host.problem.as_deref().map(|problem| format!(": {problem}")).unwrap_or_default();
+        let (state, age) = (host.connection.as_str(), age.unwrap_or_default());
+        return Err(Refusal {
+            end: Ended::Unreachable,
+            text: format!("refused: the host is {state}{age}, and what is known of its processes is too old{problem}"),
+        });
+    }
+    let process = host.processes.values().find(|process| process.identity.pid == target.pid);
+    process.map(|process| ProcessRow { host, process }).ok_or_else(|| failed("no such process".to_owned()))
 }
 
 /// Who and what would be hit.
@@ -160,16 +190,19 @@ fn describe(rows: &[(ProcessRow<'_>, Target)], signal: u32, screen: Screen) -> S
     format!("{} would go to {what}:\n\n{}\n", signals::name(signal), table::render(&rows, &shown, screen))
 }
 
-/// Asks. Only `y` or `yes` is yes.
-fn confirmed(count: usize, signal: u32) -> Result<bool> {
+fn question(count: usize, signal: u32) -> String {
     let what = if count == 1 { "it".to_owned() } else { format!("all {count}") };
-    let mut error = std::io::stderr().lock();
-    write!(error, "send {} to {what}? [y/N] ", signals::name(signal))?;
-    error.flush()?;
+    format!("send {} to {what}? [y/N] ", signals::name(signal))
+}
+
+/// Asks. Only `y` or `yes` is yes.
+fn confirmed(question: &str, answers: &mut impl BufRead, prompt: &mut impl Write) -> Result<bool> {
+    write!(prompt, "{question}")?;
+    prompt.flush()?;
     let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
+    answers.read_line(&mut answer)?;
     if !answer.ends_with('\n') {
-        writeln!(error)?;
+        writeln!(prompt)?;
     }
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
@@ -314,6 +347,7 @@ fn request_id() -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::fixtures::{fleet, without_devices};
 
     #[test]
     fn one_exit_code_of_many_ends() {
@@ -323,6 +357,95 @@ mod tests {
         assert_eq!(exit(&[Ended::Denied, Ended::Ok]), Exit::Partial);
         assert_eq!(exit(&[Ended::Unreachable]), Exit::Unreachable);
         assert_eq!(exit(&[Ended::Failed, Ended::Denied]), Exit::Failed);
+    }
+
+    fn target(host: &str, pid: u32) -> Target {
+        Target { host: Some(host.to_owned()), pid }
+    }
+
+    #[test]
+    fn what_cannot_be_signalled_is_refused_and_the_rest_is_found() {
+        let view = fleet();
+        let wanted =
+            [target("node1", 440), target("node1", 9999), target("node2", 9), target("node3", 1), target("nodeX", 1)];
+        let (rows, refused) = sort_out(&view, wanted.into_iter().collect());
+        assert_eq!(rows.iter().map(|(_, target)| name(target)).collect::<Vec<_>>(), ["node1:440"]);
+        let refused: Vec<_> = refused.iter().map(|(target, why)| (name(target), why.end, why.text.as_str())).collect();
+        assert_eq!(refused[0], ("node1:9999".to_owned(), Ended::Failed, "no such process"));
+        assert_eq!((refused[1].0.as_str(), refused[1].1), ("node2:9", Ended::Unreachable));
+        assert!(refused[1].2.starts_with("refused: the host is stale, last seen 0:42 ago"), "{}", refused[1].2);
+        assert!(refused[2].2.starts_with("refused: the host is never-seen"), "{}", refused[2].2);
+        assert_eq!(
+            (refused[3].1, refused[3].2),
+            (Ended::Failed, "no such host in the fleet; `gpuctl hosts` lists them")
+        );
+    }
+
+    #[test]
+    fn on_one_host_another_host_is_no_target() {
+        let view = without_devices();
+        let (rows, refused) = sort_out(&view, [target("login1", 99), target("other", 99)].into_iter().collect());
+        assert_eq!(rows.len(), 1);
+        assert!(refused[0].1.text.starts_with("not this host (`login1`)"), "{}", refused[0].1.text);
+    }
+
+    #[test]
+    fn only_yes_is_yes() {
+        for (answer, yes) in [
+            ("y\n", true),
+            ("YES\n", true),
+            (" y \n", true),
+            ("n\n", false),
+            ("\n", false),
+            ("", false),
+            ("yy\n", false),
+        ] {
+            let mut prompt = Vec::new();
+            assert_eq!(confirmed(&question(2, 15), &mut answer.as_bytes(), &mut prompt).unwrap(), yes, "{answer:?}");
+            let newline = if answer.is_empty() { "\n" } else { "" };
+            assert_eq!(String::from_utf8(prompt).unwrap(), format!("send SIGTERM to all 2? [y/N] {newline}"));
+        }
+    }
+
+    #[test]
+    fn what_would_be_hit_is_shown() {
+        let view = fleet();
+        let (rows, _) = sort_out(&view, [target("node1", 440)].into_iter().collect());
+        let shown = describe(&rows, 9, Screen::plain());
+        for part in ["SIGKILL would go to this process:", "node1", "440", "alice", "0,1", "90.00GiB", "train.py"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+
+    #[test]
+    fn each_outcome_is_told() {
+        let kill =
+            |wait| Kill { targets: Vec::new(), signal: 15, wait, dry_run: false, yes: true, reason: String::new() };
+        let told = |of, progress: Option<v1::SignalProgress>, wait| outcome(of, "why", progress.as_ref(), &kill(wait));
+        assert_eq!(told(SignalOutcome::Delivered, None, None), (Ended::Ok, "SIGTERM delivered".to_owned()));
+        for (of, end) in [
+            (SignalOutcome::NotFound, Ended::Failed),
+            (SignalOutcome::IdentityChanged, Ended::Failed),
+            (SignalOutcome::Protected, Ended::Denied),
+            (SignalOutcome::Denied, Ended::Denied),
+            (SignalOutcome::Unreachable, Ended::Unreachable),
+            (SignalOutcome::Indeterminate, Ended::Failed),
+            (SignalOutcome::Unspecified, Ended::Failed),
+        ] {
+            assert_eq!(told(of, None, None).0, end, "{of:?}");
+        }
+        let wait = Some(Duration::from_secs(5));
+        for (gone, released, end) in [
+            (Some(true), Some(true), Ended::Ok),
+            (Some(true), Some(false), Ended::Failed),
+            (Some(true), None, Ended::Failed),
+            (Some(false), Some(false), Ended::Failed),
+            (None, None, Ended::Failed),
+        ] {
+            let progress =
+                v1::SignalProgress { process_gone: gone, device_memory_released: released, ..Default::default() };
+            assert_eq!(told(SignalOutcome::Delivered, Some(progress), wait).0, end, "{gone:?} {released:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `summary`: totals over the fleet, counted by the aggregator; over this host, counted here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use gpufleet_model::command::escape_text;
 use gpufleet_model::{Device, DeviceStatus, Reading, human};
 use gpufleet_proto::v1;
 use serde_json::{Value, json};
@@ -57,7 +58,8 @@ fn render(groups: &[v1::FleetSummary], summary: &Summary, screen: Screen) -> Res
             let text = serde_json::to_string_pretty(&document).map_err(|error| CtlError::failed(error.to_string()))?;
             Ok(text + "\n")
         }
-        Format::Csv | Format::Name => Err(CtlError::usage("a summary is printed as table, wide, json or yaml")),
+        Format::Csv => csv(groups, &labels(groups, summary)),
+        Format::Name => Ok(groups.iter().map(|group| name(group) + "\n").collect()),
         Format::Table | Format::Wide => {
             let columns = columns();
             let shown: Vec<_> =
@@ -90,6 +92,69 @@ fn group_json(group: &v1::FleetSummary) -> Value {
     })
 }
 
+/// The labels of a group, without which it is the whole.
+fn name(group: &v1::FleetSummary) -> String {
+    let labels: BTreeMap<_, _> = group.labels.iter().collect();
+    if labels.is_empty() {
+        return "fleet".to_owned();
+    }
+    let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    escape_text(&labels.join(",")).into_owned()
+}
+
+/// The labels that groups differ in: those asked for, in that order.
+fn labels(groups: &[v1::FleetSummary], summary: &Summary) -> Vec<String> {
+    let mut labels = Vec::new();
+    let named = groups.iter().flat_map(|group| group.labels.keys());
+    for label in summary.group_by.iter().chain(named.collect::<BTreeSet<_>>()) {
+        if !labels.contains(label) {
+            labels.push(label.clone());
+        }
+    }
+    labels
+}
+
+/// One row for each group: its labels as `label_NAME`, then the fields of the JSON in their order.
+fn csv(groups: &[v1::FleetSummary], labels: &[String]) -> Result<String> {
+    let failed = |error: csv::Error| CtlError::failed(error.to_string());
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let label_names = labels.iter().map(|label| format!("label_{}", escape_text(label)));
+    let names = FIELDS.iter().map(|name| (*name).to_owned());
+    writer.write_record(label_names.chain(names)).map_err(failed)?;
+    for group in groups {
+        let object = group_json(group);
+        let label = |label: &String| group.labels.get(label).map(|value| escape_text(value).into_owned());
+        let field = |name: &&str| match object.get(*name) {
+            None | Some(Value::Null) => String::new(),
+            Some(value) => value.to_string(),
+        };
+        let values = labels.iter().map(|name| label(name).unwrap_or_default()).chain(FIELDS.iter().map(field));
+        writer.write_record(values).map_err(failed)?;
+    }
+    let bytes = writer.into_inner().map_err(|error| CtlError::failed(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The fields of a group that are numbers.
+const FIELDS: &[&str] = &[
+    "hosts_connected",
+    "hosts_stale",
+    "hosts_unreachable",
+    "hosts_never_seen",
+    "devices",
+    "mig_instances",
+    "devices_in_use",
+    "devices_unavailable",
+    "processes",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "memory_devices",
+    "power_watts",
+    "power_devices",
+    "utilization_percent",
+    "utilization_devices",
+];
+
 fn columns() -> [Column<v1::FleetSummary>; 9] {
     const fn column(
         title: &'static str,
@@ -99,10 +164,7 @@ fn columns() -> [Column<v1::FleetSummary>; 9] {
         Column { title, name, right: true, shown: Shown::Always, descending: true, cell }
     }
     [
-        column("GROUP", "labels", |group| {
-            let labels: BTreeMap<_, _> = group.labels.iter().collect();
-            Cell::text(labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
-        }),
+        column("GROUP", "labels", |group| Cell::text(name(group))),
         column("HOSTS", "hosts", |group| {
             let gone = group.hosts_stale + group.hosts_unreachable + group.hosts_never_seen;
             Cell::text(format!("{}/{}", group.hosts_connected, group.hosts_connected + gone))
@@ -161,5 +223,44 @@ fn of_view(view: &View) -> v1::FleetSummary {
             .then(|| utilization.iter().sum::<f64>() / utilization.len() as f64),
         utilization_devices: number(utilization.len()),
         ..v1::FleetSummary::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(rack: &str) -> v1::FleetSummary {
+        let labels = std::iter::once(("rack".to_owned(), rack.to_owned())).collect();
+        v1::FleetSummary { labels, hosts_connected: 2, devices: 16, power_watts: Some(1.5), ..Default::default() }
+    }
+
+    fn shown(groups: &[v1::FleetSummary], group_by: &[&str], output: Format) -> String {
+        let group_by = group_by.iter().map(|label| (*label).to_owned()).collect();
+        render(groups, &Summary { group_by, output, hosts: Vec::new() }, Screen::plain()).unwrap()
+    }
+
+    #[test]
+    fn csv_has_a_row_for_each_group_and_nothing_for_unknown() {
+        let text = shown(&[group("a,1"), group("b")], &["rack"], Format::Csv);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("label_rack,hosts_connected,hosts_stale,"), "{text}");
+        assert_eq!(lines[1], "\"a,1\",2,0,0,0,16,0,0,0,0,,,0,1.5,0,,0");
+        assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn names_are_the_labels_or_the_whole() {
+        assert_eq!(shown(&[group("a"), group("\u{1b}[2J")], &["rack"], Format::Name).lines().next(), Some("rack=a"));
+        assert!(!shown(&[group("\u{1b}[2J")], &["rack"], Format::Name).contains('\u{1b}'));
+        assert_eq!(shown(&[v1::FleetSummary::default()], &[], Format::Name), "fleet\n");
+    }
+
+    #[test]
+    fn csv_holds_every_number_of_the_json() {
+        let object = group_json(&group("a"));
+        let numbers: BTreeSet<&str> =
+            object.as_object().unwrap().keys().map(String::as_str).filter(|key| *key != "labels").collect();
+        assert_eq!(numbers, FIELDS.iter().copied().collect());
     }
 }

@@ -148,7 +148,8 @@ fn snapshot(name: &str, devices: Vec<Device>, processes: Vec<Process>) -> HostSn
     }
 }
 
-fn node1() -> HostSnapshot {
+/// One host with devices that are well, not readable and lost, and processes of every kind.
+pub(crate) fn node1() -> HostSnapshot {
     let unknown = device(1, 1, "NVIDIA H200", DeviceReadings::unknown(Unknown::NoPermission));
     let mut lost = device(2, 2, "NVIDIA H200", DeviceReadings::unknown(Unknown::Lost));
     lost.status = DeviceStatus::Lost;
@@ -189,7 +190,8 @@ fn node2() -> HostSnapshot {
     snapshot("node2", vec![parent, instance], vec![process(9, "alice", &["./serve"], vec![used(4, GIB, 0)])])
 }
 
-fn connection(
+/// What an aggregator says of a host.
+pub(crate) fn connection(
     snapshot: Option<&HostSnapshot>,
     name: &str,
     state: v1::ConnectionState,
