@@ -14,10 +14,12 @@ use gpufleet_proto::v1;
 use crate::exit::{CtlError, Result};
 
 mod filter;
+mod following;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use filter::Filter;
+pub(crate) use following::Following;
 
 /// How the source stands with a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

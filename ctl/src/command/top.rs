@@ -15,7 +15,7 @@ use crate::exit::{CtlError, Exit, Result};
 use crate::output::{Order, Records, json, top};
 use crate::screen::{Screen, print};
 use crate::source::{Source, Want};
-use crate::view::{Event, Filter, View};
+use crate::view::{Filter, Following, View};
 
 /// How to show the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,31 +79,26 @@ async fn live(mut source: Source, first: View, order: &Order, interval: Duration
     let mut wishes = wishes();
     let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut ticks = tokio::time::interval(interval);
-    let mut view = first;
-    let mut lost: Option<String> = None;
-    draw(&view, order, screen, None)?;
+    let mut following = Following::new(first, source.streams());
+    let redraw = |following: &Following, source: &Source| {
+        // What was named may be gone meanwhile: that empties the view and is no error any more.
+        let shown = source.select(following.shown().clone()).unwrap_or_else(|_| View::new(source.is_fleet()));
+        let told = |problem| format!("CONNECTION LOST: {problem}; what is shown is old, trying again");
+        draw(&shown, order, screen, following.problem().map(told).as_deref())
+    };
     let ended = loop {
         tokio::select! {
             wish = wishes.recv() => match wish {
-                Some(Wish::Redraw) => draw(&view, order, screen, lost.as_deref())?,
+                Some(Wish::Redraw) => redraw(&following, &source)?,
                 Some(Wish::Quit) | None => break Ok(Exit::Ok),
             },
             _ = terminate.recv() => break Ok(Exit::Interrupted),
             _ = hangup.recv() => break Ok(Exit::Interrupted),
             event = source.next() => match event {
-                Some(Event::Lost(error)) if error.is_temporary() => {
-                    lost = Some(format!("CONNECTION LOST: {error}; what is shown is old, trying again"));
-                }
-                Some(Event::Lost(error)) => break Err(error),
-                Some(Event::Synced) => lost = None,
-                Some(event) => view.apply(event)?,
+                Some(event) => following.take(event)?,
                 None => break Err(CtlError::unreachable("the source ended")),
             },
-            _ = ticks.tick() => {
-                // What was named may be gone meanwhile: that empties the view and is no error any more.
-                let shown = source.select(view.clone()).unwrap_or_else(|_| View::new(source.is_fleet()));
-                draw(&shown, order, screen, lost.as_deref())?;
-            }
+            _ = ticks.tick() => redraw(&following, &source)?,
         }
     };
     drop(stage);
