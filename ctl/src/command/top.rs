@@ -83,8 +83,7 @@ async fn live(mut source: Source, first: View, order: &Order, interval: Duration
     let redraw = |following: &Following, source: &Source| {
         // What was named may be gone meanwhile: that empties the view and is no error any more.
         let shown = source.select(following.shown().clone()).unwrap_or_else(|_| View::new(source.is_fleet()));
-        let told = |problem| format!("CONNECTION LOST: {problem}; what is shown is old, trying again");
-        draw(&shown, order, screen, following.problem().map(told).as_deref())
+        draw(&shown, order, screen, following.problem().map(banner).as_deref())
     };
     let ended = loop {
         tokio::select! {
@@ -103,6 +102,12 @@ async fn live(mut source: Source, first: View, order: &Order, interval: Duration
     };
     drop(stage);
     ended
+}
+
+/// Says why what is shown is old; that the connection was lost is not said twice.
+fn banner(problem: &str) -> String {
+    let why = problem.strip_prefix("the connection was lost: ").unwrap_or(problem);
+    format!("CONNECTION LOST: {why}; what is shown is old, trying again")
 }
 
 /// Keys, from a thread of their own: reading them blocks.
@@ -142,4 +147,16 @@ fn draw(view: &View, order: &Order, screen: Screen, banner: Option<&str>) -> Res
     queue!(out, terminal::Clear(terminal::ClearType::FromCursorDown))?;
     out.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_banner_says_once_that_the_connection_was_lost() {
+        let expected = "CONNECTION LOST: the other side closed it; what is shown is old, trying again";
+        assert_eq!(banner("the connection was lost: the other side closed it"), expected);
+        assert!(banner("`a:1`: connection refused").starts_with("CONNECTION LOST: `a:1`: connection refused; "));
+    }
 }
