@@ -69,8 +69,10 @@ impl Drop for Stage {
 }
 
 /// What the person wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Quit,
+    Interrupt,
     Redraw,
 }
 
@@ -90,6 +92,7 @@ async fn live(mut source: Source, first: View, order: &Order, interval: Duration
             wish = wishes.recv() => match wish {
                 Some(Wish::Redraw) => redraw(&following, &source)?,
                 Some(Wish::Quit) | None => break Ok(Exit::Ok),
+                Some(Wish::Interrupt) => break Ok(Exit::Interrupted),
             },
             _ = terminate.recv() => break Ok(Exit::Interrupted),
             _ = hangup.recv() => break Ok(Exit::Interrupted),
@@ -115,20 +118,25 @@ fn wishes() -> mpsc::Receiver<Wish> {
     let (sender, receiver) = mpsc::channel(8);
     std::thread::spawn(move || {
         while let Ok(event) = crossterm::event::read() {
-            let wish = match event {
-                Key::Key(key) if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) => {
-                    Wish::Quit
-                }
-                Key::Key(key) if matches!(key.code, KeyCode::Char('q' | 'Q') | KeyCode::Esc) => Wish::Quit,
-                Key::Resize(..) => Wish::Redraw,
-                _ => continue,
-            };
+            let Some(wish) = wish(&event) else { continue };
             if sender.blocking_send(wish).is_err() {
                 return;
             }
         }
     });
     receiver
+}
+
+/// What a key or a change of the terminal means, if anything.
+fn wish(event: &Key) -> Option<Wish> {
+    match event {
+        Key::Key(key) if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) => {
+            Some(Wish::Interrupt)
+        }
+        Key::Key(key) if matches!(key.code, KeyCode::Char('q' | 'Q') | KeyCode::Esc) => Some(Wish::Quit),
+        Key::Resize(..) => Some(Wish::Redraw),
+        _ => None,
+    }
 }
 
 /// Paints over what is there, line by line, so that nothing flickers.
@@ -151,7 +159,19 @@ fn draw(view: &View, order: &Order, screen: Screen, banner: Option<&str>) -> Res
 
 #[cfg(test)]
 mod tests {
+    use crossterm::event::KeyEvent;
+
     use super::*;
+
+    #[test]
+    fn q_ends_it_and_ctrl_c_interrupts_it() {
+        let key = |code, modifiers| Key::Key(KeyEvent::new(code, modifiers));
+        assert_eq!(wish(&key(KeyCode::Char('q'), KeyModifiers::NONE)), Some(Wish::Quit));
+        assert_eq!(wish(&key(KeyCode::Esc, KeyModifiers::NONE)), Some(Wish::Quit));
+        assert_eq!(wish(&key(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(Wish::Interrupt));
+        assert_eq!(wish(&key(KeyCode::Char('c'), KeyModifiers::NONE)), None);
+        assert_eq!(wish(&Key::Resize(80, 24)), Some(Wish::Redraw));
+    }
 
     #[test]
     fn the_banner_says_once_that_the_connection_was_lost() {
