@@ -109,9 +109,19 @@ fn a_list_of_processes_takes_the_place_of_those_known() {
 fn a_host_that_left_the_inventory_does_not_come_back_by_the_end_of_its_devices() {
     let mut view = built();
     view.apply(hosts(Vec::new(), &["node1"])).unwrap();
+    // What was under way when it left changes what is not there any more.
+    let mut under_way = encode_devices(&whole()).unwrap();
+    for change in &mut under_way.upserts {
+        change.info = None;
+    }
+    view.apply(devices(false, Some(under_way))).unwrap();
     view.apply(devices(true, None)).unwrap();
     view.apply(process_event(true, None)).unwrap();
     assert_eq!(counts(&view), (0, 0, 0));
+    // It returns, its devices first.
+    view.apply(devices(true, encode_devices(&whole()))).unwrap();
+    view.apply(hosts(vec![connected()], &[])).unwrap();
+    assert_eq!(counts(&view), (1, 3, 0));
 }
 
 #[test]
