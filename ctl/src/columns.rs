@@ -149,6 +149,8 @@ const FIELDS: &[(&str, &str)] = &[
     ("throttle", "clock_event_reason_names"),
     ("sm-clock", "sm_clock_mhz"),
     ("memory-clock", "memory_clock_mhz"),
+    ("encoder-utilization", "encoder_utilization_percent"),
+    ("decoder-utilization", "decoder_utilization_percent"),
     ("encoder", "encoder_percent"),
     ("decoder", "decoder_percent"),
     ("ecc-corrected", "ecc_corrected_volatile"),

@@ -9,6 +9,8 @@ use crate::screen::Screen;
 use crate::view::{HostView, View};
 
 #[cfg(test)]
+mod documented;
+#[cfg(test)]
 pub(crate) mod fixtures;
 pub(crate) mod json;
 pub(crate) mod table;

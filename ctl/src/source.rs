@@ -80,6 +80,11 @@ impl Source {
         self.fleet
     }
 
+    /// Streams that make a complete view.
+    pub(crate) const fn streams(&self) -> usize {
+        self.streams
+    }
+
     /// The next event; `None` when the source has ended.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         self.events.recv().await

@@ -3,7 +3,7 @@
 //! A [`View`] is built from [`Event`]s of any source, one after the other, and read by every command. It knows nothing of
 //! networks or terminals. Data that is not current stays, with its age.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,10 +14,12 @@ use gpufleet_proto::v1;
 use crate::exit::{CtlError, Result};
 
 mod filter;
+mod following;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use filter::Filter;
+pub(crate) use following::Following;
 
 /// How the source stands with a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,6 +100,8 @@ pub(crate) struct View {
     pub(crate) collected_at: SystemTime,
     /// True for a fleet, false for one host.
     pub(crate) fleet: bool,
+    /// Hosts that the inventory had and has no more.
+    gone: BTreeSet<String>,
 }
 
 /// News from a source.
@@ -127,7 +131,7 @@ pub(crate) enum Event {
 
 impl View {
     pub(crate) fn new(fleet: bool) -> Self {
-        Self { hosts: BTreeMap::new(), collected_at: SystemTime::now(), fleet }
+        Self { hosts: BTreeMap::new(), collected_at: SystemTime::now(), fleet, gone: BTreeSet::new() }
     }
 
     /// Takes news in.
@@ -160,7 +164,10 @@ impl View {
                     self.apply_processes(changes)?;
                 }
             }
-            Event::Back => self.hosts.clear(),
+            Event::Back => {
+                self.hosts.clear();
+                self.gone.clear();
+            }
             Event::Synced | Event::Lost(_) => {}
         }
         Ok(())
@@ -215,8 +222,10 @@ impl View {
     fn apply_hosts(&mut self, message: v1::WatchFleetResponse) -> Result<()> {
         for name in message.removed {
             self.hosts.remove(&name);
+            self.gone.insert(name);
         }
         for connection in message.upserts {
+            self.gone.remove(&connection.name);
             let view = self.host(&connection.name);
             view.connection = Connection::from_wire(connection.state);
             view.address = Some(connection.address);
@@ -228,13 +237,17 @@ impl View {
         Ok(())
     }
 
-    /// Word that nothing is left of a host which the inventory no longer has: it must not bring the host back.
-    fn is_of_the_gone(&self, host: &str, nothing: bool) -> bool {
-        nothing && !self.hosts.contains_key(host)
+    /// True for late news of a host that the inventory no longer has, which must not bring it back: its streams end one
+    /// after the other. A host that returns starts with a reset.
+    fn is_late(&mut self, host: &str, reset: bool, nothing: bool) -> bool {
+        if reset && !nothing {
+            self.gone.remove(host);
+        }
+        !self.hosts.contains_key(host) && (nothing || self.gone.contains(host))
     }
 
     fn apply_devices(&mut self, message: v1::HostDeviceChanges) -> Result<()> {
-        if self.is_of_the_gone(&message.host, message.changes.is_none()) {
+        if self.is_late(&message.host, message.reset, message.changes.is_none()) {
             return Ok(());
         }
         let view = self.host(&message.host);
@@ -253,7 +266,7 @@ impl View {
     }
 
     fn apply_processes(&mut self, message: v1::HostProcessChanges) -> Result<()> {
-        if self.is_of_the_gone(&message.host, message.changes.is_none()) {
+        if self.is_late(&message.host, message.reset, message.changes.is_none()) {
             return Ok(());
         }
         let view = self.host(&message.host);

@@ -63,8 +63,12 @@ pub(crate) const fn columns<'v>() -> [Column<DeviceRow<'v>>; 33] {
             row.device.readings.memory_clock_mhz,
             |v| format!("{v}MHz")
         )),
-        column!("ENC%", "encoder", right, Wide, down, |row| load(row.device.readings.encoder_utilization_percent)),
-        column!("DEC%", "decoder", right, Wide, down, |row| load(row.device.readings.decoder_utilization_percent)),
+        column!("ENC%", "encoder-utilization", right, Wide, down, |row| load(
+            row.device.readings.encoder_utilization_percent
+        )),
+        column!("DEC%", "decoder-utilization", right, Wide, down, |row| load(
+            row.device.readings.decoder_utilization_percent
+        )),
         column!("MTEMP", "memory-temperature", right, Wide, down, |row| reading(
             row.device.readings.memory_temperature_celsius,
             |v| format!("{v}C")

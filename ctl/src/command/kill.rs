@@ -167,12 +167,10 @@ fn find<'v>(view: &'v View, target: &Target) -> std::result::Result<ProcessRow<'
     })?;
     if host.connection != Connection::Connected {
         let age = host.sample_age().map(|age| format!(", last seen {} ago", gpufleet_model::human::duration(age)));
-        let problem = host.problem.as_deref().map(|problem| format!(": {problem}")).unwrap_or_default();
+        let problem = host.problem.as_deref().map(|problem| format!(" ({problem})")).unwrap_or_default();
         let (state, age) = (host.connection.as_str(), age.unwrap_or_default());
-        return Err(Refusal {
-            end: Ended::Unreachable,
-            text: format!("refused: the host is {state}{age}, and what is known of its processes is too old{problem}"),
-        });
+        let text = format!("refused: the host is {state}{age}{problem}; what is known of its processes is too old");
+        return Err(Refusal { end: Ended::Unreachable, text });
     }
     let process = host.processes.values().find(|process| process.identity.pid == target.pid);
     process.map(|process| ProcessRow { host, process }).ok_or_else(|| failed("no such process".to_owned()))

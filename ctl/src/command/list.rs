@@ -8,7 +8,7 @@ use crate::exit::{CtlError, Exit, Result};
 use crate::output::{Order, Records, render};
 use crate::screen::{Screen, print};
 use crate::source::{Source, Want};
-use crate::view::{Event, Filter, View};
+use crate::view::{Filter, Following, View};
 
 /// Prints a list.
 pub(crate) async fn run(endpoint: &Endpoint, list: List, records: Records, all: bool, screen: Screen) -> Result<Exit> {
@@ -43,30 +43,33 @@ pub(crate) fn outcome(view: &View) -> Exit {
 
 async fn again_and_again(
     mut source: Source,
-    mut view: View,
+    first: View,
     list: &List,
     records: Records,
     order: &Order,
     screen: Screen,
     interval: Duration,
 ) -> Result<Exit> {
+    let mut following = Following::new(first, source.streams());
     let mut ticks = tokio::time::interval(interval);
     ticks.tick().await;
     loop {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
             event = source.next() => match event {
-                Some(Event::Lost(error)) => {
-                    if !error.is_temporary() {
-                        return Err(error);
+                Some(event) => {
+                    let known = following.problem().map(str::to_owned);
+                    following.take(event)?;
+                    // Said once, not at each attempt.
+                    if let Some(problem) = following.problem().filter(|problem| known.as_deref() != Some(*problem)) {
+                        eprintln!("gpuctl: {problem}; trying again");
                     }
-                    eprintln!("gpuctl: {error}; trying again");
                 }
-                Some(event) => view.apply(event)?,
                 None => return Err(CtlError::unreachable("the source ended")),
             },
-            _ = ticks.tick() => {
-                let cut = source.select(view.clone())?;
+            // What is old is not printed as if it were new.
+            _ = ticks.tick(), if following.problem().is_none() => {
+                let cut = source.select(following.shown().clone())?;
                 print(&format!("\n{}", render(&cut, records, list.output, order, screen)?))?;
             }
         }

@@ -262,5 +262,10 @@ mod tests {
         let numbers: BTreeSet<&str> =
             object.as_object().unwrap().keys().map(String::as_str).filter(|key| *key != "labels").collect();
         assert_eq!(numbers, FIELDS.iter().copied().collect());
+        let page = include_str!("../../../docs/json.md");
+        let section = page.split("\n## ").find(|section| section.starts_with("Summary\n")).unwrap();
+        for name in object.as_object().unwrap().keys() {
+            assert!(section.contains(&format!("\n| `{name}` |")), "{name}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::exit::{CtlError, Exit, Result};
 use crate::output::{Order, Records, json, top};
 use crate::screen::{Screen, print};
 use crate::source::{Source, Want};
-use crate::view::{Event, Filter, View};
+use crate::view::{Filter, Following, View};
 
 /// How to show the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +69,10 @@ impl Drop for Stage {
 }
 
 /// What the person wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Quit,
+    Interrupt,
     Redraw,
 }
 
@@ -79,35 +81,36 @@ async fn live(mut source: Source, first: View, order: &Order, interval: Duration
     let mut wishes = wishes();
     let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut ticks = tokio::time::interval(interval);
-    let mut view = first;
-    let mut lost: Option<String> = None;
-    draw(&view, order, screen, None)?;
+    let mut following = Following::new(first, source.streams());
+    let redraw = |following: &Following, source: &Source| {
+        // What was named may be gone meanwhile: that empties the view and is no error any more.
+        let shown = source.select(following.shown().clone()).unwrap_or_else(|_| View::new(source.is_fleet()));
+        draw(&shown, order, screen, following.problem().map(banner).as_deref())
+    };
     let ended = loop {
         tokio::select! {
             wish = wishes.recv() => match wish {
-                Some(Wish::Redraw) => draw(&view, order, screen, lost.as_deref())?,
+                Some(Wish::Redraw) => redraw(&following, &source)?,
                 Some(Wish::Quit) | None => break Ok(Exit::Ok),
+                Some(Wish::Interrupt) => break Ok(Exit::Interrupted),
             },
             _ = terminate.recv() => break Ok(Exit::Interrupted),
             _ = hangup.recv() => break Ok(Exit::Interrupted),
             event = source.next() => match event {
-                Some(Event::Lost(error)) if error.is_temporary() => {
-                    lost = Some(format!("CONNECTION LOST: {error}; what is shown is old, trying again"));
-                }
-                Some(Event::Lost(error)) => break Err(error),
-                Some(Event::Synced) => lost = None,
-                Some(event) => view.apply(event)?,
+                Some(event) => following.take(event)?,
                 None => break Err(CtlError::unreachable("the source ended")),
             },
-            _ = ticks.tick() => {
-                // What was named may be gone meanwhile: that empties the view and is no error any more.
-                let shown = source.select(view.clone()).unwrap_or_else(|_| View::new(source.is_fleet()));
-                draw(&shown, order, screen, lost.as_deref())?;
-            }
+            _ = ticks.tick() => redraw(&following, &source)?,
         }
     };
     drop(stage);
     ended
+}
+
+/// Says why what is shown is old; that the connection was lost is not said twice.
+fn banner(problem: &str) -> String {
+    let why = problem.strip_prefix("the connection was lost: ").unwrap_or(problem);
+    format!("CONNECTION LOST: {why}; what is shown is old, trying again")
 }
 
 /// Keys, from a thread of their own: reading them blocks.
@@ -115,20 +118,25 @@ fn wishes() -> mpsc::Receiver<Wish> {
     let (sender, receiver) = mpsc::channel(8);
     std::thread::spawn(move || {
         while let Ok(event) = crossterm::event::read() {
-            let wish = match event {
-                Key::Key(key) if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) => {
-                    Wish::Quit
-                }
-                Key::Key(key) if matches!(key.code, KeyCode::Char('q' | 'Q') | KeyCode::Esc) => Wish::Quit,
-                Key::Resize(..) => Wish::Redraw,
-                _ => continue,
-            };
+            let Some(wish) = wish(&event) else { continue };
             if sender.blocking_send(wish).is_err() {
                 return;
             }
         }
     });
     receiver
+}
+
+/// What a key or a change of the terminal means, if anything.
+fn wish(event: &Key) -> Option<Wish> {
+    match event {
+        Key::Key(key) if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) => {
+            Some(Wish::Interrupt)
+        }
+        Key::Key(key) if matches!(key.code, KeyCode::Char('q' | 'Q') | KeyCode::Esc) => Some(Wish::Quit),
+        Key::Resize(..) => Some(Wish::Redraw),
+        _ => None,
+    }
 }
 
 /// Paints over what is there, line by line, so that nothing flickers.
@@ -147,4 +155,28 @@ fn draw(view: &View, order: &Order, screen: Screen, banner: Option<&str>) -> Res
     queue!(out, terminal::Clear(terminal::ClearType::FromCursorDown))?;
     out.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crossterm::event::KeyEvent;
+
+    use super::*;
+
+    #[test]
+    fn q_ends_it_and_ctrl_c_interrupts_it() {
+        let key = |code, modifiers| Key::Key(KeyEvent::new(code, modifiers));
+        assert_eq!(wish(&key(KeyCode::Char('q'), KeyModifiers::NONE)), Some(Wish::Quit));
+        assert_eq!(wish(&key(KeyCode::Esc, KeyModifiers::NONE)), Some(Wish::Quit));
+        assert_eq!(wish(&key(KeyCode::Char('c'), KeyModifiers::CONTROL)), Some(Wish::Interrupt));
+        assert_eq!(wish(&key(KeyCode::Char('c'), KeyModifiers::NONE)), None);
+        assert_eq!(wish(&Key::Resize(80, 24)), Some(Wish::Redraw));
+    }
+
+    #[test]
+    fn the_banner_says_once_that_the_connection_was_lost() {
+        let expected = "CONNECTION LOST: the other side closed it; what is shown is old, trying again";
+        assert_eq!(banner("the connection was lost: the other side closed it"), expected);
+        assert!(banner("`a:1`: connection refused").starts_with("CONNECTION LOST: `a:1`: connection refused; "));
+    }
 }

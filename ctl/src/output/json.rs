@@ -70,8 +70,10 @@ fn host(view: &HostView) -> Value {
     object.insert("cpu_count".to_owned(), host.map(|host| host.cpu_count).into());
     object.insert("host_pid_namespace".to_owned(), host.map(|host| host.host_pid_namespace).into());
     object.insert("backends".to_owned(), host.map_or(Value::Null, backends));
-    if let Some(host) = host {
-        host_readings(host, &mut object, &mut unknown);
+    match host {
+        Some(host) => host_readings(host, &mut object, &mut unknown),
+        // Of a host that was never seen every reading is null, as any other that is not known.
+        None => object.extend(HOST_READINGS.iter().map(|name| ((*name).to_owned(), Value::Null))),
     }
     object.insert("unknown".to_owned(), unknown.into());
     object.into()
@@ -89,6 +91,10 @@ fn backends(host: &Host) -> Value {
     };
     host.backends.iter().map(backend).collect()
 }
+
+/// The readings of a host.
+const HOST_READINGS: &[&str] =
+    &["cpu_percent", "memory_used_bytes", "memory_total_bytes", "swap_used_bytes", "swap_total_bytes", "load_averages"];
 
 fn host_readings(host: &Host, object: &mut Map<String, Value>, unknown: &mut Map<String, Value>) {
     let readings = &host.readings;

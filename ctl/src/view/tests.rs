@@ -6,7 +6,7 @@ use gpufleet_model::HostDelta;
 use gpufleet_proto::convert::{encode_devices, encode_processes};
 use gpufleet_proto::v1::{self, ConnectionState};
 
-use super::{Connection, Event, View};
+use super::{Connection, Event, Following, View};
 use crate::exit::CtlError;
 use crate::output::fixtures::{connection, fleet, node1};
 
@@ -109,9 +109,19 @@ fn a_list_of_processes_takes_the_place_of_those_known() {
 fn a_host_that_left_the_inventory_does_not_come_back_by_the_end_of_its_devices() {
     let mut view = built();
     view.apply(hosts(Vec::new(), &["node1"])).unwrap();
+    // What was under way when it left changes what is not there any more.
+    let mut under_way = encode_devices(&whole()).unwrap();
+    for change in &mut under_way.upserts {
+        change.info = None;
+    }
+    view.apply(devices(false, Some(under_way))).unwrap();
     view.apply(devices(true, None)).unwrap();
     view.apply(process_event(true, None)).unwrap();
     assert_eq!(counts(&view), (0, 0, 0));
+    // It returns, its devices first.
+    view.apply(devices(true, encode_devices(&whole()))).unwrap();
+    view.apply(hosts(vec![connected()], &[])).unwrap();
+    assert_eq!(counts(&view), (1, 3, 0));
 }
 
 #[test]
@@ -132,4 +142,32 @@ fn a_change_of_what_was_never_introduced_is_refused() {
     }
     let error = View::new(true).apply(devices(false, Some(unknown))).unwrap_err();
     assert!(error.is_temporary(), "the source must start over: {error}");
+}
+
+#[test]
+fn what_was_whole_is_shown_until_the_new_view_is() {
+    let mut following = Following::new(built(), 2);
+    let lost = || Event::Lost(CtlError::unreachable("gone"));
+    following.take(lost()).unwrap();
+    assert_eq!((counts(following.shown()), following.problem()), ((1, 3, 5), Some("gone")));
+    following.take(Event::Back).unwrap();
+    following.take(hosts(vec![connected()], &[])).unwrap();
+    following.take(Event::Synced).unwrap();
+    assert_eq!((counts(following.shown()), following.problem()), ((1, 3, 5), Some("gone")));
+    // Lost once more before all is known.
+    following.take(lost()).unwrap();
+    following.take(Event::Back).unwrap();
+    following.take(hosts(vec![connected()], &[])).unwrap();
+    following.take(Event::Synced).unwrap();
+    assert_eq!(counts(following.shown()), (1, 3, 5));
+    following.take(devices(true, encode_devices(&whole()))).unwrap();
+    following.take(Event::Synced).unwrap();
+    assert_eq!((counts(following.shown()), following.problem()), ((1, 3, 0), None));
+}
+
+#[test]
+fn a_connection_refused_for_good_ends_it() {
+    let mut following = Following::new(built(), 1);
+    let error = following.take(Event::Lost(CtlError::failed("wrong certificate"))).unwrap_err();
+    assert_eq!(error.to_string(), "wrong certificate");
 }
