@@ -9,7 +9,8 @@ use gpufleet_proto::convert::{encode_processes, snapshot_chunks, std_duration, s
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::agent_service_server::AgentService;
 use gpufleet_proto::v1::{self, ProcessScope};
-use gpufleet_transport::peer;
+use gpufleet_transport::stream::{Ending, WatchStream};
+use gpufleet_transport::{peer, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,8 +20,7 @@ use crate::sampling::{Sampled, Sampling};
 use crate::settings::ServingSettings;
 use crate::signal::{Attempt, Signals};
 use crate::watch::{
-    DeviceMessages, Ending, EventWatch, HealthMessages, HostMessages, Messages, ProcessMessages, Watch, WatchStream,
-    channel, shutting_down,
+    DeviceMessages, EventWatch, HealthMessages, HostMessages, Messages, ProcessMessages, Watch, shutting_down,
 };
 
 mod access;
@@ -60,12 +60,12 @@ impl AgentApi {
                 .min(LONGEST_INTERVAL),
         };
         let place = self.place()?;
-        let (stream, output, ending) = channel();
+        let (reader, output, ending) = stream::channel(shutting_down);
         let (sampling, max_age) = (Arc::clone(&self.sampling), self.settings.watch_age);
         let last = output.clone();
         let watch = Watch { sampling, messages, min_interval, max_age, output };
         self.spawn(watch.run(self.stop.clone()), ending, (last, place));
-        Ok(Response::new(stream))
+        Ok(Response::new(reader))
     }
 
     /// A place among the streams that are served at once.
@@ -195,11 +195,11 @@ impl AgentService for AgentApi {
             Some(since) => Some(system_time(since).ok_or_else(|| request::invalid("since", "is not a point in time"))?),
         };
         let place = self.place()?;
-        let (stream, output, ending) = channel();
+        let (reader, output, ending) = stream::channel(shutting_down);
         let (sampling, max_age) = (Arc::clone(&self.sampling), self.settings.watch_age);
         let last = output.clone();
         let watch = EventWatch { sampling, since, max_age, output };
         self.spawn(watch.run(self.stop.clone()), ending, (last, place));
-        Ok(Response::new(stream))
+        Ok(Response::new(reader))
     }
 }

@@ -23,11 +23,9 @@ use crate::sampling::{Sampled, Sampling};
 
 mod events;
 mod message;
-mod output;
 
 pub(crate) use events::EventWatch;
 pub(crate) use message::{DeviceMessages, HealthMessages, HostMessages, Messages, ProcessMessages};
-pub(crate) use output::{Ending, WatchStream, channel};
 
 /// Readings of the host itself change each tick; sending them is worth it this often.
 const HOST_READINGS_EVERY: Duration = Duration::from_secs(10);

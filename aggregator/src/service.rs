@@ -10,6 +10,7 @@ use gpufleet_proto::convert::std_duration;
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1;
 use gpufleet_proto::v1::fleet_service_server::FleetService;
+use gpufleet_transport::stream::{self, WatchStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,7 +20,7 @@ use crate::query::{Filter, summarize};
 use crate::settings::ServingSettings;
 use crate::signal::{Attempt, Signals};
 use crate::state::Fleet;
-use crate::watch::{self, Pace, Watch, WatchStream, Watched, WatchedDevices, WatchedHosts, WatchedProcesses};
+use crate::watch::{Pace, Watch, Watched, WatchedDevices, WatchedHosts, WatchedProcesses, shutting_down};
 
 pub(crate) mod access;
 pub(crate) mod ask;
@@ -64,7 +65,7 @@ impl FleetApi {
                 format!("{} watch streams are open, the most that this aggregator serves", self.settings.watches);
             Reason::TooManyRequests.status(message, [("retry_after_ms", "5000".to_owned())])
         })?;
-        let (stream, sender, ending) = watch::channel();
+        let (reader, sender, ending) = stream::channel(shutting_down);
         let watch = Watch::new(Arc::clone(&self.fleet), watched, filter, pace, sender.clone());
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
@@ -74,7 +75,7 @@ impl FleetApi {
             }
             drop((sender, permit));
         });
-        Ok(Response::new(stream))
+        Ok(Response::new(reader))
     }
 
     fn pace(&self, min_interval: Option<prost_types::Duration>) -> Result<Pace, Status> {

@@ -27,7 +27,6 @@ use crate::turns::Turns;
 mod devices;
 mod difference;
 mod hosts;
-mod output;
 mod processes;
 mod scan;
 #[cfg(test)]
@@ -36,7 +35,6 @@ mod tests;
 pub(crate) use devices::WatchedDevices;
 pub(crate) use difference::{CHUNK_BYTES, process_parts};
 pub(crate) use hosts::WatchedHosts;
-pub(crate) use output::{WatchStream, channel};
 pub(crate) use processes::WatchedProcesses;
 use scan::Scan;
 

@@ -12,6 +12,7 @@ use gpufleet_model::{HostSnapshot, ProcessChange};
 use gpufleet_proto::convert::{duration, timestamp};
 use gpufleet_proto::status::Reason;
 use gpufleet_proto::v1::{self, ProcessScope};
+use gpufleet_transport::stream::{self, WatchStream};
 use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -22,7 +23,7 @@ use super::ask::AskError;
 use crate::query::{Filter, missing_hosts};
 use crate::state::HostCell;
 use crate::turns::Turns;
-use crate::watch::{self, CHUNK_BYTES, WatchStream, process_parts};
+use crate::watch::{CHUNK_BYTES, process_parts, shutting_down};
 
 /// Agents asked at once by one question.
 const ASKED_AT_ONCE: usize = 64;
@@ -53,20 +54,20 @@ impl FleetApi {
         } else {
             filter.check_devices(&self.fleet).await?;
         }
-        let (stream, sender, ending) = watch::channel();
+        let (reader, sender, ending) = stream::channel(shutting_down);
         let list = List { api: self.clone(), filter, plan, output: sender.clone() };
         self.tasks.spawn(async move {
             let stop = list.api.stop.clone();
             let left = sender.clone();
             let end = tokio::select! {
-                () = stop.cancelled() => Err(watch::shutting_down()),
+                () = stop.cancelled() => Err(shutting_down()),
                 () = left.closed() => Ok(()),
                 end = list.run() => end,
             };
             let _ = ending.set(end);
             drop(sender);
         });
-        Ok(stream)
+        Ok(reader)
     }
 
     fn plan(&self, filter: &Filter, scope: ProcessScope) -> Plan {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gpufleet_model::{Device, DeviceKey, DeviceStatus, HostDelta, HostSnapshot, Process, ProcessIdentity};
 use gpufleet_proto::convert::{decode_devices, decode_processes};
+use gpufleet_transport::stream::{self, WatchStream};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tokio_stream::StreamExt as _;
@@ -319,7 +320,7 @@ async fn follow<M: Mirror>(filter: v1::FleetFilter, events: Vec<Event>) {
     let filter = Filter::parse(Some(filter), &stage.fleet.table()).unwrap();
     let second = Duration::from_secs(1);
     let pace = Pace { min_interval: second, heartbeat: second * 3_600, max_age: second * 1_000_000 };
-    let (mut stream, sender, _ending) = channel();
+    let (mut stream, sender, _ending) = stream::channel(shutting_down);
     let watch = Watch::new(Arc::clone(&stage.fleet), M::watched(&stage.fleet), filter.clone(), pace, sender);
     let stop = CancellationToken::new();
     let task = tokio::spawn(watch.run(stop.clone()));

@@ -11,6 +11,7 @@ pub mod credentials;
 pub mod identity;
 pub mod pki;
 pub mod server;
+pub mod stream;
 
 mod certificate;
 mod tls;
