@@ -193,7 +193,7 @@ pub(crate) struct Ps {
     pub(crate) list: List,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Summary {
     /// Group by this label of the inventory. May be given more than once.
     #[arg(long, value_name = "LABEL", value_delimiter = ',')]
@@ -201,9 +201,21 @@ pub(crate) struct Summary {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+    /// Refresh each second, or at this interval, until interrupted.
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = parse_interval)]
+    pub(crate) watch: Option<Duration>,
     /// Only these hosts.
     #[arg(long = "host", value_name = "NAME", value_delimiter = ',')]
     pub(crate) hosts: Vec<String>,
+    /// Only these devices, by index or UUID.
+    #[arg(long = "gpu", value_name = "INDEX|UUID", value_delimiter = ',')]
+    pub(crate) gpus: Vec<String>,
+    /// Only processes of these users, and the devices they use.
+    #[arg(long = "user", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) users: Vec<String>,
+    /// Only these processes, and the devices they use.
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub(crate) pids: Vec<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -377,6 +389,14 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_summary_takes_the_filters_of_the_lists() {
+        let line = ["gpuctl", "summary", "--host", "a", "--gpu", "0", "--user", "bob,eve", "--pid", "7", "--watch"];
+        let Command::Summary(summary) = Cli::try_parse_from(line).unwrap().command else { panic!("not a summary") };
+        assert_eq!((summary.hosts, summary.gpus), (vec!["a".to_owned()], vec!["0".to_owned()]));
+        assert_eq!((summary.users.len(), summary.pids, summary.watch), (2, vec![7], Some(Duration::from_secs(1))));
     }
 
     #[test]

@@ -17,9 +17,33 @@ use crate::screen::{Screen, print};
 use crate::source::{Want, collect, dial_aggregator, dialer, fleet_client};
 use crate::view::{Connection, Filter, View};
 
-/// Prints the totals.
+/// Prints the totals, once or again and again.
 pub(crate) async fn run(endpoint: &Endpoint, summary: Summary, screen: Screen) -> Result<Exit> {
-    let selection = crate::cli::Selection { hosts: summary.hosts.clone(), ..crate::cli::Selection::default() };
+    let exit = once(endpoint, &summary, screen).await?;
+    let Some(interval) = summary.watch else { return Ok(exit) };
+    let again = async {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            print("\n")?;
+            once(endpoint, &summary, screen).await?;
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+        failed = again => failed,
+    }
+}
+
+async fn once(endpoint: &Endpoint, summary: &Summary, screen: Screen) -> Result<Exit> {
+    let selection = crate::cli::Selection {
+        hosts: summary.hosts.clone(),
+        gpus: summary.gpus.clone(),
+        users: summary.users.clone(),
+        pids: summary.pids.clone(),
+        ..crate::cli::Selection::default()
+    };
     let filter = Filter::from(&selection);
     let (groups, missing) = match endpoint {
         Endpoint::Aggregator { address, tls_dir } => {
@@ -37,7 +61,7 @@ pub(crate) async fn run(endpoint: &Endpoint, summary: Summary, screen: Screen) -
             (vec![of_view(&collect(endpoint, want).await?)], Vec::new())
         }
     };
-    print(&render(&groups, &summary, screen)?)?;
+    print(&render(&groups, summary, screen)?)?;
     for host in &missing {
         let state = Connection::from_wire(host.state);
         eprintln!("gpuctl: host `{}` is {} and not in the totals: {}", host.host, state.as_str(), host.problem);
@@ -237,7 +261,7 @@ mod tests {
 
     fn shown(groups: &[v1::FleetSummary], group_by: &[&str], output: Format) -> String {
         let group_by = group_by.iter().map(|label| (*label).to_owned()).collect();
-        render(groups, &Summary { group_by, output, hosts: Vec::new() }, Screen::plain()).unwrap()
+        render(groups, &Summary { group_by, output, ..Summary::default() }, Screen::plain()).unwrap()
     }
 
     #[test]
