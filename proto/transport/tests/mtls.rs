@@ -281,9 +281,12 @@ async fn rotated_roots_shut_the_old_authority_out_and_streams_live_on() {
     let old_with_both = Credentials::from_pem(&both, &issue(&old, Role::User, "bob").certificate, "").err();
     assert!(old_with_both.is_some(), "a certificate without its key is refused");
 
-    write(&new_leaf, directory.path());
+    // This client holds a session ticket from before, which must not outlive the trust in its authority.
     let old_user = issue(&old, Role::User, "bob");
     let old_trusting_both = Credentials::from_pem(&both, &old_user.certificate, &old_user.key).unwrap();
+    check(server.dial(&old_trusting_both, &host1()).await.unwrap()).await.unwrap();
+
+    write(&new_leaf, directory.path());
     eventually("the old authority is shut out", async || {
         matches!(server.dial(&old_trusting_both, &host1()).await, Err(ConnectError::OwnCertificate { .. }))
     })
@@ -442,4 +445,33 @@ async fn shutdown_ends_streams_and_returns() {
     let ended = tokio::time::timeout(PATIENCE, stream.message()).await.unwrap();
     assert!(!matches!(ended, Ok(Some(_))));
     tokio::time::timeout(PATIENCE, &mut server.served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_hangup_signal_reloads_without_waiting_for_a_notice() {
+    let authority = authority();
+    let directory = tempfile::tempdir().unwrap();
+    write(&issue(&authority, Role::Agent, "host1"), directory.path());
+    // The files are read through a link that is swapped somewhere else, of which the watched directory learns nothing.
+    let outside = tempfile::tempdir().unwrap();
+    for name in ["ca.crt", "tls.crt", "tls.key"] {
+        let (inside, real) = (directory.path().join(name), outside.path().join(name));
+        std::fs::rename(&inside, &real).unwrap();
+        std::os::unix::fs::symlink(&real, &inside).unwrap();
+    }
+    let credentials = Credentials::load(directory.path()).unwrap();
+    let (tasks, cancel) = (TaskTracker::new(), CancellationToken::new());
+    // A handler must be there before the signal is, or the signal ends the tests.
+    let _handled = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).unwrap();
+    credentials.watch(&tasks, cancel.clone());
+    let before = credentials.expires_at();
+    let longer = IssueRequest { validity: 400 * DAY, ..IssueRequest::new(Role::Agent, "host1") };
+    write(&authority.issue(&longer).unwrap(), outside.path());
+    let deadline = Instant::now() + PATIENCE;
+    while credentials.expires_at() == before {
+        assert!(Instant::now() < deadline, "the hangup was not heard");
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    cancel.cancel();
 }
