@@ -169,7 +169,7 @@ async fn redial(
     address: &str,
     expected: &ExpectedPeer,
 ) -> Option<Channel> {
-    let mut backoff = gpufleet_transport::Backoff::new(Duration::from_millis(500), Duration::from_secs(5));
+    let mut backoff = gpufleet_transport::Backoff::new(Duration::from_millis(250), Duration::from_secs(2));
     loop {
         tokio::time::sleep(backoff.next_wait()).await;
         match dialer.connect(address, expected).await {

@@ -91,8 +91,9 @@ fn driver(row: &HostView) -> Cell {
         .iter()
         .flat_map(|host| &host.backends)
         .filter_map(|backend| {
-            let version = backend.driver_version.as_deref()?;
-            Some(format!("{} {}", backend.backend.as_str(), escape_text(version)))
+            let (name, version) = (backend.backend.as_str(), backend.driver_version.as_deref()?);
+            // A simulation has no version but that it is one.
+            Some(if version == name { name.to_owned() } else { format!("{name} {}", escape_text(version)) })
         })
         .collect();
     if versions.is_empty() { Cell::unknown() } else { Cell::text(versions.join(", ")) }
