@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Looks at every GPU and GPU process of this host or of a fleet, and acts on them.
 #[derive(Debug, Parser)]
-#[command(name = "gpuctl", version, disable_version_flag = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "gpuctl", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 all done, 1 failed, 2 usage, 3 some hosts failed or are stale, 4 refused by policy, \
                         5 unreachable, 6 declined at the prompt, 130 interrupted."
@@ -23,26 +23,26 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Whom to ask.
+/// Whom to ask, as said on the command line. `config` adds the environment and the configuration file.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Connection {
-    /// Use this context of the configuration file.
-    #[arg(long, global = true, value_name = "NAME", env = "GPUFLEET_CONTEXT", help_heading = "Global options")]
+    /// Use this context of the configuration file [env: GPUFLEET_CONTEXT].
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub(crate) context: Option<String>,
-    /// Ask this aggregator.
-    #[arg(long, global = true, value_name = "HOST:PORT", env = "GPUFLEET_AGGREGATOR", help_heading = "Global options")]
+    /// Ask this aggregator; the port is 9461 unless given [env: GPUFLEET_AGGREGATOR].
+    #[arg(long, global = true, value_name = "HOST[:PORT]", help_heading = "Global options")]
     pub(crate) aggregator: Option<String>,
-    /// Ask this one agent and no aggregator.
+    /// Ask this one agent and no aggregator; the port is 9460 unless given.
     #[arg(
         long,
         global = true,
-        value_name = "HOST:PORT",
+        value_name = "HOST[:PORT]",
         conflicts_with = "aggregator",
         help_heading = "Global options"
     )]
     pub(crate) agent: Option<String>,
-    /// Folder with ca.crt, tls.crt and tls.key.
-    #[arg(long, global = true, value_name = "DIR", env = "GPUFLEET_TLS_DIR", help_heading = "Global options")]
+    /// Folder with ca.crt, tls.crt and tls.key [env: GPUFLEET_TLS_DIR].
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) tls_dir: Option<PathBuf>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Selection {
     #[arg(long = "user", value_name = "NAME", value_delimiter = ',')]
     pub(crate) users: Vec<String>,
     /// Only these processes, and the devices they use.
-    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_pid)]
     pub(crate) pids: Vec<u32>,
     /// Sort by this column, such as gpu-memory, cpu, user, host.
     #[arg(long, value_name = "COLUMN")]
@@ -156,7 +156,7 @@ pub(crate) struct Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// The whole fleet, through the aggregator.
+    /// The whole fleet, through the aggregator. Follows from --aggregator or --context on the command line.
     #[arg(long)]
     pub(crate) cluster: bool,
     /// Print once and exit. So does an output that is no terminal.
@@ -214,7 +214,7 @@ pub(crate) struct Summary {
     #[arg(long = "user", value_name = "NAME", value_delimiter = ',')]
     pub(crate) users: Vec<String>,
     /// Only these processes, and the devices they use.
-    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    #[arg(long = "pid", value_name = "PID", value_delimiter = ',', value_parser = parse_pid)]
     pub(crate) pids: Vec<u32>,
 }
 
@@ -356,17 +356,20 @@ fn parse_duration(text: &str, least: Duration, most: Duration) -> Result<Duratio
 }
 
 fn parse_target(text: &str) -> Result<Target, String> {
-    let form = || "write HOST:PID, or PID for a process of this host".to_owned();
+    let form = |why: String| format!("write HOST:PID, or PID for a process of this host: {why}");
     let (host, pid) = match text.rsplit_once(':') {
         None => (None, text),
-        Some(("", _)) => return Err(form()),
+        Some(("", _)) => return Err(form("there is no host before the colon".to_owned())),
         Some((host, pid)) => (Some(host.to_owned()), pid),
     };
-    if pid.is_empty() || !pid.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(form());
-    }
-    let pid: u32 = pid.parse().map_err(|_| form())?;
-    if (1..=4_194_304).contains(&pid) { Ok(Target { host, pid }) } else { Err("a pid is from 1 to 4194304".to_owned()) }
+    Ok(Target { host, pid: parse_pid(pid).map_err(form)? })
+}
+
+/// Digits alone, blanks around them aside: `+5` and `1_0` are typing mistakes.
+fn parse_pid(text: &str) -> Result<u32, String> {
+    let digits = text.trim_matches(' ');
+    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
+    number.filter(|pid| (1..=4_194_304).contains(pid)).ok_or_else(|| "a pid is a number from 1 to 4194304".to_owned())
 }
 
 fn parse_signal(text: &str) -> Result<u32, String> {
@@ -404,8 +407,53 @@ mod tests {
         let target = |host: Option<&str>, pid| Ok(Target { host: host.map(str::to_owned), pid });
         assert_eq!(parse_target("host3:12345"), target(Some("host3"), 12345));
         assert_eq!(parse_target("12345"), target(None, 12345));
-        for wrong in ["", ":1", "host:", "host:0", "host:-1", "host:+1", "host:x", "0", "99999999999", "4194305"] {
+        for wrong in
+            ["", ":1", "host:1_0", "host:", "host:0", "host:-1", "host:+1", "host:x", "0", "99999999999", "4194305"]
+        {
             assert!(parse_target(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pids_are_digits_alone() {
+        let ps = |pids: &str| match Cli::try_parse_from(["gpuctl", "ps", "--pid", pids]).map(|cli| cli.command) {
+            Ok(Command::Ps(ps)) => Some(ps.list.selection.pids),
+            _ => None,
+        };
+        assert_eq!(ps(" 1 , 2 "), Some(vec![1, 2]));
+        for wrong in ["1,", ",", "+5", "1_0", "٣", "0", "-1", "4194305", "1 2"] {
+            assert_eq!(ps(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for wrong in [
+            &["gpuctl"][..],
+            &["gpuctl", "top", "--once", "--json"],
+            &["gpuctl", "top", "--interval", "0"],
+            &["gpuctl", "ps", "--agent", "a:1", "--aggregator", "b:2"],
+            &["gpuctl", "ps", "--watch=soon"],
+            &["gpuctl", "kill"],
+            &["gpuctl", "kill", "1", "--dry-run", "--yes"],
+            &["gpuctl", "up", "--serve", "--once"],
+            &["gpuctl", "up", "--seed", "3"],
+            &["gpuctl", "pki", "issue", "nobody", "x"],
+        ] {
+            let error = Cli::try_parse_from(wrong).expect_err(&wrong.join(" "));
+            assert_eq!(error.exit_code(), 2, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_shell_gets_a_script_that_knows_the_commands() {
+        for shell in clap_complete::Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "gpuctl", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for part in ["summary", "dry-run", "group-by"] {
+                assert!(script.contains(part), "{shell}: {part}");
+            }
         }
     }
 

@@ -49,6 +49,14 @@ pub(crate) enum Shown {
     Wide,
 }
 
+/// What a row is of.
+pub(crate) trait Record {
+    /// True when what is shown is not current: it is dimmed.
+    fn is_old(&self) -> bool {
+        false
+    }
+}
+
 /// One column of records of type `R`.
 pub(crate) struct Column<R: ?Sized> {
     pub(crate) title: &'static str,

@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::cli::Connection;
 use crate::exit::{CtlError, Result};
 
+/// Where an aggregator listens unless told otherwise.
+const AGGREGATOR_PORT: u16 = 9461;
+/// Where an agent listens unless told otherwise.
+const AGENT_PORT: u16 = 9460;
+
 /// The file as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -35,6 +40,27 @@ pub(crate) struct ContextEntry {
     /// Folder of the certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls_dir: Option<PathBuf>,
+}
+
+/// What the environment says, where it says something.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    pub(crate) context: Option<String>,
+    aggregator: Option<String>,
+    tls_dir: Option<PathBuf>,
+}
+
+impl Environment {
+    /// The environment as it is; an empty variable says nothing.
+    pub(crate) fn read() -> Self {
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Self {
+            context: text("GPUFLEET_CONTEXT"),
+            aggregator: text("GPUFLEET_AGGREGATOR"),
+            tls_dir: path("GPUFLEET_TLS_DIR"),
+        }
+    }
 }
 
 /// Whom a command asks.
@@ -75,11 +101,32 @@ impl Config {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(CtlError::usage(format!("cannot read `{}`: {error}", path.display()))),
         };
-        toml::from_str(&text).map_err(|error| {
+        let config: Self = toml::from_str(&text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
             CtlError::usage(format!("{}:{line}: {}", path.display(), error.message()))
-        })
+        })?;
+        config.validated(path)
+    }
+
+    /// Refuses contexts that cannot be meant; a relative folder is beside the file.
+    fn validated(mut self, path: &Path) -> Result<Self> {
+        for (name, entry) in &mut self.contexts {
+            let wrong = |what: &str| CtlError::usage(format!("{}: context `{name}`: {what}", path.display()));
+            if entry.aggregator.is_some() && entry.agent.is_some() {
+                return Err(wrong("both `aggregator` and `agent` are set; keep one"));
+            }
+            if [&entry.aggregator, &entry.agent].into_iter().flatten().any(String::is_empty) {
+                return Err(wrong("the address is empty; write HOST:PORT"));
+            }
+            if entry.tls_dir.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
+                return Err(wrong("`tls_dir` is empty; name the folder with ca.crt, tls.crt and tls.key"));
+            }
+            if let (Some(folder), Some(beside)) = (&mut entry.tls_dir, path.parent()) {
+                *folder = beside.join(&*folder);
+            }
+        }
+        Ok(self)
     }
 
     /// Writes the file in one step, readable by its owner alone.
@@ -109,27 +156,50 @@ impl Config {
         })
     }
 
-    /// Whom to ask: flags and environment over the context over this host.
-    pub(crate) fn endpoint(&self, flags: &Connection) -> Result<Endpoint> {
-        let name = flags.context.as_ref().or(self.context.as_ref());
-        let explicit = flags.aggregator.is_some() || flags.agent.is_some();
-        let entry = match name {
-            // An address on the command line needs no context; one that was named must exist all the same.
-            Some(name) if !explicit || flags.context.is_some() => self.entry(name)?.clone(),
-            _ => ContextEntry::default(),
+    /// Whom to ask: the command line over the environment over the context in use over this host.
+    ///
+    /// # Errors
+    /// When a context that is named does not exist or names nobody, or there are no certificates.
+    pub(crate) fn endpoint(&self, flags: &Connection, environment: &Environment) -> Result<Endpoint> {
+        let named = flags.context.as_deref().map(|name| self.entry(name)).transpose()?;
+        let tls_dir = |entry: Option<&ContextEntry>| {
+            let of_entry = entry.and_then(|entry| entry.tls_dir.clone());
+            // A context of the command line says more than the environment, one of the file says less.
+            let (first, last) = if named.is_some() { (of_entry, None) } else { (None, of_entry) };
+            let given = flags.tls_dir.clone().or(first).or_else(|| environment.tls_dir.clone()).or(last);
+            given.map_or_else(default_tls_dir, Ok)
         };
-        let tls_dir = || flags.tls_dir.clone().or(entry.tls_dir.clone()).map_or_else(default_tls_dir, Ok);
-        if let Some(address) = flags.agent.clone() {
-            return Ok(Endpoint::Agent { address, tls_dir: tls_dir()? });
+        if let Some(agent) = &flags.agent {
+            return Ok(Endpoint::Agent { address: address(agent, AGENT_PORT), tls_dir: tls_dir(named)? });
         }
-        if let Some(address) = flags.aggregator.clone().or(entry.aggregator.clone()) {
-            return Ok(Endpoint::Aggregator { address, tls_dir: tls_dir()? });
+        let in_environment = || if named.is_some() { None } else { environment.aggregator.as_ref() };
+        if let Some(aggregator) = flags.aggregator.as_ref().or_else(in_environment) {
+            let address = address(aggregator, AGGREGATOR_PORT);
+            return Ok(Endpoint::Aggregator { address, tls_dir: tls_dir(named)? });
         }
-        match entry.agent.clone() {
-            Some(address) => Ok(Endpoint::Agent { address, tls_dir: tls_dir()? }),
-            None => Ok(Endpoint::Local),
+        let name = [&flags.context, &environment.context, &self.context].into_iter().flatten().next();
+        let Some(name) = name else { return Ok(Endpoint::Local) };
+        let entry = self.entry(name)?;
+        match (&entry.aggregator, &entry.agent) {
+            (Some(aggregator), _) => {
+                let address = address(aggregator, AGGREGATOR_PORT);
+                Ok(Endpoint::Aggregator { address, tls_dir: tls_dir(Some(entry))? })
+            }
+            (None, Some(agent)) => {
+                Ok(Endpoint::Agent { address: address(agent, AGENT_PORT), tls_dir: tls_dir(Some(entry))? })
+            }
+            (None, None) => Err(CtlError::usage(format!(
+                "context `{name}` names nobody; set it with `gpuctl context set {name} --aggregator HOST:PORT`"
+            ))),
         }
     }
+}
+
+/// An address with its port, without a scheme.
+fn address(text: &str, port: u16) -> String {
+    let bare = text.strip_prefix("https://").map_or(text, |rest| rest.trim_end_matches('/'));
+    let without_port = if bare.starts_with('[') { bare.ends_with(']') } else { !bare.contains(':') };
+    if without_port && !bare.is_empty() { format!("{bare}:{port}") } else { bare.to_owned() }
 }
 
 /// The user's own certificates, else the system's.
@@ -147,44 +217,4 @@ fn default_tls_dir() -> Result<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config() -> Config {
-        toml::from_str(
-            "context = 'prod'\n[contexts.prod]\naggregator = 'a:1'\ntls_dir = '/p'\n[contexts.one]\nagent = 'b:2'\ntls_dir = '/o'\n",
-        )
-        .unwrap()
-    }
-
-    #[test]
-    fn flags_win_over_the_context_and_the_context_over_this_host() {
-        let flags = Connection::default();
-        let prod = Endpoint::Aggregator { address: "a:1".to_owned(), tls_dir: "/p".into() };
-        assert_eq!(config().endpoint(&flags).unwrap(), prod);
-        assert_eq!(Config::default().endpoint(&flags).unwrap(), Endpoint::Local);
-        let one = Connection { context: Some("one".to_owned()), ..Connection::default() };
-        let agent = Endpoint::Agent { address: "b:2".to_owned(), tls_dir: "/o".into() };
-        assert_eq!(config().endpoint(&one).unwrap(), agent);
-        let given = Connection { aggregator: Some("c:3".to_owned()), tls_dir: Some("/t".into()), ..one };
-        let other = Endpoint::Aggregator { address: "c:3".to_owned(), tls_dir: "/t".into() };
-        assert_eq!(config().endpoint(&given).unwrap(), other);
-    }
-
-    #[test]
-    fn an_unknown_context_is_an_error_that_names_the_known_ones() {
-        let flags = Connection { context: Some("nope".to_owned()), ..Connection::default() };
-        let error = config().endpoint(&flags).unwrap_err().to_string();
-        assert!(error.contains("no context `nope`; known: one, prod"), "{error}");
-    }
-
-    #[test]
-    fn mistakes_are_told_with_file_and_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config.toml");
-        assert_eq!(Config::read(&path).unwrap(), Config::default());
-        fs::write(&path, "context = 'a'\n[contexts.a]\nagregator = 'x:1'\n").unwrap();
-        let error = Config::read(&path).unwrap_err().to_string();
-        assert!(error.contains("config.toml:3: unknown field `agregator`"), "{error}");
-    }
-}
+mod tests;

@@ -58,6 +58,16 @@ impl CtlError {
         Self { exit: Exit::Unreachable, message: message.into() }
     }
 
+    /// The reader of standard output has seen enough: not a failure, only a reason to stop and clean up.
+    const fn reader_gone() -> Self {
+        Self { exit: Exit::Ok, message: String::new() }
+    }
+
+    /// What is to be told; nothing when the reader of standard output has gone.
+    pub(crate) fn message(&self) -> Option<&str> {
+        Some(self.message.as_str()).filter(|message| !message.is_empty())
+    }
+
     /// True when trying again may help: the other side is gone, busy or restarting.
     pub(crate) fn is_temporary(&self) -> bool {
         self.exit == Exit::Unreachable
@@ -140,7 +150,11 @@ impl From<PkiError> for CtlError {
 
 impl From<std::io::Error> for CtlError {
     fn from(error: std::io::Error) -> Self {
-        Self::failed(error.to_string())
+        match error.kind() {
+            // Only standard output is a pipe that is written to.
+            std::io::ErrorKind::BrokenPipe => Self::reader_gone(),
+            _ => Self::failed(error.to_string()),
+        }
     }
 }
 
@@ -170,5 +184,14 @@ mod tests {
         assert_eq!((error.exit, error.is_temporary()), (Exit::Failed, false));
         let error = CtlError::from(Reason::UnknownHost.status("no host `x`", [("host", "x".to_owned())]));
         assert_eq!((error.exit, error.to_string().as_str()), (Exit::Failed, "no host `x`"));
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_failure() {
+        let gone = CtlError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        assert_eq!((gone.exit, gone.message()), (Exit::Ok, None));
+        let full = CtlError::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
+        assert_eq!(full.exit, Exit::Failed);
+        assert!(full.message().is_some());
     }
 }

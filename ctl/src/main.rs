@@ -12,6 +12,7 @@ mod columns;
 mod command;
 mod config;
 mod exit;
+mod interrupts;
 mod output;
 mod screen;
 mod signals;
@@ -20,7 +21,7 @@ mod view;
 
 use cli::{Cli, Command, Top};
 use command::top::Mode;
-use config::{Config, Endpoint};
+use config::{Config, Endpoint, Environment};
 use exit::{CtlError, Exit, Result};
 use output::Records;
 use screen::Screen;
@@ -30,7 +31,9 @@ fn main() -> ExitCode {
     match start(cli) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("gpuctl: {error}");
+            if let Some(message) = error.message() {
+                screen::tell(message);
+            }
             error.exit.into()
         }
     }
@@ -39,11 +42,11 @@ fn main() -> ExitCode {
 fn start(cli: Cli) -> Result<Exit> {
     let screen = Screen::detect(cli.no_color);
     match cli.command {
-        Command::Version => Ok(screen::print(&format!("gpuctl {}\n", env!("CARGO_PKG_VERSION"))).map(|()| Exit::Ok)?),
+        Command::Version => screen::print(&format!("gpuctl {}\n", env!("CARGO_PKG_VERSION"))).map(|()| Exit::Ok),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gpuctl", &mut script);
-            Ok(screen::print(&String::from_utf8_lossy(&script)).map(|()| Exit::Ok)?)
+            screen::print(&String::from_utf8_lossy(&script)).map(|()| Exit::Ok)
         }
         Command::Pki(pki) => command::pki::run(pki),
         Command::Context(context) => command::context::run(context, cli.connection),
@@ -70,7 +73,7 @@ fn start_logging() {
 }
 
 async fn run(command: Command, connection: &cli::Connection, screen: Screen) -> Result<Exit> {
-    let endpoint = || Config::load()?.endpoint(connection);
+    let endpoint = || Config::load()?.endpoint(connection, &Environment::read());
     match command {
         Command::Up(up) => command::up::run(up, screen).await,
         Command::Top(top) => {
@@ -91,15 +94,23 @@ async fn run(command: Command, connection: &cli::Connection, screen: Screen) -> 
     }
 }
 
-/// This host, unless the fleet or one agent was asked for.
+/// This host, unless the command line asks for the fleet, a context or one agent. What is set for every command, in the
+/// environment or the file, needs `--cluster`.
 fn top_endpoint(top: &Top, connection: &cli::Connection) -> Result<Endpoint> {
-    if !top.cluster && connection.agent.is_none() {
+    if top.cluster && connection.agent.is_some() {
+        return Err(CtlError::usage("--cluster asks an aggregator, and --agent one agent; give one of them"));
+    }
+    let asked = [&connection.aggregator, &connection.agent, &connection.context].into_iter().any(Option::is_some);
+    if !top.cluster && !asked {
         return Ok(Endpoint::Local);
     }
-    match Config::load()?.endpoint(connection)? {
+    match Config::load()?.endpoint(connection, &Environment::read())? {
         Endpoint::Local => Err(CtlError::usage(
             "no aggregator to ask; give --aggregator HOST:PORT, or make a context with `gpuctl context set`",
         )),
+        Endpoint::Agent { address, .. } if top.cluster => {
+            Err(CtlError::usage(format!("the context is of one agent, `{address}`; --cluster asks an aggregator")))
+        }
         endpoint => Ok(endpoint),
     }
 }

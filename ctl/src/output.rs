@@ -1,9 +1,11 @@
 //! Records as tables, JSON, YAML, CSV or names.
 
+use gpufleet_model::command::escape_text;
+
 use crate::cli::Format;
 use crate::columns::device::DeviceRow;
 use crate::columns::process::ProcessRow;
-use crate::columns::{Column, Shown, device, field, host, process, sort};
+use crate::columns::{Column, Record, Shown, device, field, host, process, sort};
 use crate::exit::{CtlError, Result};
 use crate::screen::Screen;
 use crate::view::{HostView, View};
@@ -44,17 +46,17 @@ pub(crate) fn render(view: &View, records: Records, format: Format, order: &Orde
     match records {
         Records::Hosts => {
             let rows = hosts(view, order)?;
-            Ok(list(&rows, &host::columns(), format, screen, |row| row.name.clone()))
+            list(&rows, &host::columns(), format, screen, |row| row.name.clone())
         }
         Records::Devices => {
             let rows = devices(view, order)?;
-            Ok(list(&rows, &device::columns(), format, screen, |row| row.device.info.uuid.clone()))
+            list(&rows, &device::columns(), format, screen, |row| row.device.info.uuid.clone())
         }
         Records::Processes => {
             let rows = processes(view, order)?;
-            Ok(list(&rows, &process::columns(), format, screen, |row| {
+            list(&rows, &process::columns(), format, screen, |row| {
                 format!("{}:{}", row.host.name, row.process.identity.pid)
-            }))
+            })
         }
     }
 }
@@ -79,10 +81,7 @@ pub(crate) fn processes<'v>(view: &'v View, order: &Order) -> Result<Vec<Process
     let on_devices = rows.iter().any(|row| !row.process.uses.is_empty());
     if order.column.is_none() {
         for name in if on_devices { ["gpu-memory", "gpu", "host"] } else { ["host-memory", "cpu", "host"] } {
-            sort(&mut rows, &columns, name, false)?;
-        }
-        if order.reverse {
-            rows.reverse();
+            sort(&mut rows, &columns, name, order.reverse)?;
         }
         return Ok(rows);
     }
@@ -98,27 +97,40 @@ fn ordered<R>(mut rows: Vec<R>, columns: &[Column<R>], order: &Order, default: &
     Ok(rows)
 }
 
-fn list<R>(rows: &[R], columns: &[Column<R>], format: Format, screen: Screen, name: impl Fn(&R) -> String) -> String {
-    match format {
-        Format::Name => rows.iter().map(|row| name(row) + "\n").collect(),
-        Format::Csv => csv(rows, columns),
+fn list<R: Record>(
+    rows: &[R],
+    columns: &[Column<R>],
+    format: Format,
+    screen: Screen,
+    name: impl Fn(&R) -> String,
+) -> Result<String> {
+    Ok(match format {
+        Format::Name => rows.iter().map(|row| escape_text(&name(row)).into_owned() + "\n").collect(),
+        Format::Csv => csv(rows, columns)?,
         Format::Wide => table::render(rows, &columns.iter().collect::<Vec<_>>(), screen),
         _ => {
             let shown: Vec<_> = columns.iter().filter(|column| column.shown == Shown::Always).collect();
             table::render(rows, &shown, screen)
         }
-    }
+    })
 }
 
 /// Every column, numbers in base units, empty for unknown.
-fn csv<R>(rows: &[R], columns: &[Column<R>]) -> String {
+fn csv<R>(rows: &[R], columns: &[Column<R>]) -> Result<String> {
+    let names: Vec<String> = columns.iter().map(|column| field(column.name)).collect();
+    csv_text(&names, rows.iter().map(|row| columns.iter().map(|column| (column.cell)(row).plain).collect()))
+}
+
+/// A heading and rows as CSV.
+pub(crate) fn csv_text(names: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<String> {
+    let failed = |error: &dyn std::fmt::Display| CtlError::failed(format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
-    // Writing to memory cannot fail.
-    let _ = writer.write_record(columns.iter().map(|column| field(column.name)));
+    writer.write_record(names).map_err(|error| failed(&error))?;
     for row in rows {
-        let _ = writer.write_record(columns.iter().map(|column| (column.cell)(row).plain));
+        writer.write_record(row).map_err(|error| failed(&error))?;
     }
-    writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    let bytes = writer.into_inner().map_err(|error| failed(&error))?;
+    String::from_utf8(bytes).map_err(|error| failed(&error))
 }
 
 /// Values as YAML.

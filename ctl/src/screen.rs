@@ -1,8 +1,12 @@
 //! The terminal, as far as printing is concerned: is it one, how wide is it, does it take colours.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 
 use crate::columns::Tone;
+use crate::exit::Result;
+
+pub(crate) mod stage;
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +17,8 @@ pub(crate) struct Screen {
     pub(crate) colour: bool,
     /// Columns of the terminal; `None` when lines must not be cut.
     pub(crate) width: Option<usize>,
+    /// Nothing that is printed is current.
+    pub(crate) old: bool,
 }
 
 impl Screen {
@@ -22,13 +28,13 @@ impl Screen {
         let unwanted = no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let width = if terminal { crossterm::terminal::size().ok().map(|(width, _)| usize::from(width)) } else { None };
-        Self { terminal, colour: terminal && !unwanted && !dumb, width: width.filter(|width| *width > 0) }
+        Self { terminal, colour: terminal && !unwanted && !dumb, width: width.filter(|width| *width > 0), old: false }
     }
 
     /// For files and pipes.
     #[cfg(test)]
     pub(crate) const fn plain() -> Self {
-        Self { terminal: false, colour: false, width: None }
+        Self { terminal: false, colour: false, width: None, old: false }
     }
 
     /// Text in a tone.
@@ -50,14 +56,16 @@ impl Screen {
     }
 }
 
-/// Prints to standard output. A reader that has closed the pipe has seen enough: that is no error.
+/// Prints to standard output.
 ///
 /// # Errors
-/// When standard output cannot be written for another reason.
-pub(crate) fn print(text: &str) -> io::Result<()> {
+/// When it cannot be written. A reader that has closed the pipe has seen enough: that error ends the program quietly.
+pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other,
-    }
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
+}
+
+/// Tells something on standard error. When that is closed too, nobody is left to tell.
+pub(crate) fn tell(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "gpuctl: {text}");
 }

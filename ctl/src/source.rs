@@ -1,5 +1,6 @@
 //! Where a view comes from: this host, one agent, or a fleet. All give the same events.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use gpufleet_embed::LocalHost;
@@ -15,6 +16,8 @@ use crate::view::{Event, Filter, View};
 mod agent;
 mod fleet;
 mod local;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use fleet::{Client as FleetClient, fleet_client};
 
@@ -43,7 +46,7 @@ pub(crate) struct Source {
     fleet: bool,
     selects: bool,
     filter: Filter,
-    _stop: DropGuard,
+    _stop: Option<DropGuard>,
 }
 
 impl Source {
@@ -72,12 +75,11 @@ impl Source {
                 (streams, true)
             }
         };
-        Ok(Self { events, streams, fleet, selects: fleet, filter, _stop: stop.drop_guard() })
+        Ok(Self { _stop: Some(stop.drop_guard()), ..Self::of(events, streams, fleet, filter) })
     }
 
-    /// True for a fleet.
-    pub(crate) const fn is_fleet(&self) -> bool {
-        self.fleet
+    fn of(events: mpsc::Receiver<Event>, streams: usize, fleet: bool, filter: Filter) -> Self {
+        Self { events, streams, fleet, selects: fleet, filter, _stop: None }
     }
 
     /// Streams that make a complete view.
@@ -90,7 +92,7 @@ impl Source {
         self.events.recv().await
     }
 
-    /// A complete view, cut down to what was asked for.
+    /// A complete view, of everything that the source tells: changes of what is not shown come too. See [`Source::cut`].
     ///
     /// # Errors
     /// When the view does not become complete in time, or something named does not exist.
@@ -98,7 +100,10 @@ impl Source {
         let collected = tokio::time::timeout(PATIENCE, self.collect()).await;
         let view = collected
             .unwrap_or_else(|_| Err(CtlError::unreachable(format!("no complete answer within {PATIENCE:?}"))))?;
-        self.select(view)
+        if !self.selects {
+            self.filter.check_exists(&view)?;
+        }
+        Ok(view)
     }
 
     async fn collect(&mut self) -> Result<View> {
@@ -115,16 +120,15 @@ impl Source {
         Ok(view)
     }
 
-    /// Cuts a view down where the other side does not, and checks that what is named exists.
-    ///
-    /// # Errors
-    /// When something named does not exist.
-    pub(crate) fn select(&self, mut view: View) -> Result<View> {
-        if !self.selects {
-            self.filter.check_exists(&view)?;
-            self.filter.cut(&mut view);
+    /// A view cut down to what was asked for, where the other side does not select. What was named may be gone meanwhile:
+    /// that is no error.
+    pub(crate) fn cut<'v>(&self, view: &'v View) -> Cow<'v, View> {
+        if self.selects {
+            return Cow::Borrowed(view);
         }
-        Ok(view)
+        let mut view = view.clone();
+        self.filter.cut(&mut view);
+        Cow::Owned(view)
     }
 }
 
@@ -133,7 +137,9 @@ impl Source {
 /// # Errors
 /// As [`Source::open`] and [`Source::view`].
 pub(crate) async fn collect(endpoint: &Endpoint, want: Want) -> Result<View> {
-    Source::open(endpoint, want).await?.view().await
+    let mut source = Source::open(endpoint, want).await?;
+    let view = source.view().await?;
+    Ok(source.cut(&view).into_owned())
 }
 
 /// This host's sampler, for acting on its processes.

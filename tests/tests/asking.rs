@@ -9,6 +9,7 @@
 )]
 
 use gpufleet_tests::scenario::Device;
+use gpufleet_tests::terminal::Terminal;
 use gpufleet_tests::{Certificates, Fleet, OPERATOR, Role, json};
 use std::fs;
 
@@ -84,4 +85,40 @@ fn contexts_say_whom_to_ask() {
     fs::write(fleet.sandbox.folder().join("home/config/gpufleet/config.toml"), "context = [").unwrap();
     let finished = gpuctl(&["devices"]).run().expect_code(2);
     assert!(finished.stderr.contains("config.toml:1"), "{}", finished.stderr);
+}
+
+#[test]
+fn the_command_line_wins_over_the_environment() {
+    let fleet = two_hosts();
+    let tls = fleet.sandbox.certificates().of(Role::User, "alice");
+    let gpuctl = |arguments: &[&str]| fleet.sandbox.plain_gpuctl().args(arguments).arg("--tls-dir").arg(&tls);
+    let (aggregator, agent) = (fleet.address.to_string(), fleet.agents[0].address.to_string());
+    let in_environment = |arguments: &[&str]| gpuctl(arguments).env("GPUFLEET_AGGREGATOR", &aggregator);
+    let devices =
+        |builder: gpufleet_tests::ProgramBuilder| json::rows(&builder.run().expect_code(0).json(), "devices").len();
+    assert_eq!(devices(in_environment(&["devices", "-o", "json"])), 2);
+    assert_eq!(devices(in_environment(&["devices", "-o", "json", "--agent", &agent])), 1);
+    // An aggregator on the command line is meant, one of the environment needs --cluster.
+    assert_eq!(devices(gpuctl(&["top", "--json", "--aggregator", &aggregator])), 2);
+    assert_eq!(devices(in_environment(&["top", "--json", "--cluster"])), 2);
+    let here = in_environment(&["top", "--json"]).run().expect_code(0).json();
+    assert!(json::rows(&here, "hosts")[0]["address"].is_null(), "{here:#}");
+    gpuctl(&["top", "--once", "--cluster", "--agent", &agent]).run().expect_code(2);
+}
+
+#[test]
+fn one_agent_is_watched_through_a_filter() {
+    let fleet = Fleet::start(vec![("host1", vec![Device::h200(0), Device::h200(1)])]);
+    let tls = fleet.sandbox.certificates().of(Role::User, "alice");
+    let address = fleet.agents[0].address.to_string();
+    let arguments = ["top", "--interval", "200ms", "--gpu", "0", "--agent", &address];
+    let mut terminal = Terminal::start(&fleet.sandbox.plain_gpuctl().args(arguments).arg("--tls-dir").arg(&tls));
+    terminal.sees("59C");
+    // What is not shown changes too, and must not disturb.
+    fleet.agents[0].driver.update(|scenario| scenario.devices[1].temperature = Some(71));
+    fleet.agents[0].driver.update(|scenario| scenario.devices[0].temperature = Some(73));
+    let shown = terminal.sees("73C");
+    assert!(!shown.contains("71C"), "{shown}");
+    terminal.types("q");
+    assert_eq!(terminal.end(), gpufleet_tests::terminal::End::Exited(0));
 }

@@ -8,6 +8,7 @@
     reason = "a test stops where it fails"
 )]
 
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use gpufleet_tests::{Sandbox, eventually, json};
@@ -60,4 +61,27 @@ fn a_served_fleet_is_used_from_elsewhere_and_leaves_nothing_behind() {
     up.signal(Signal::INT);
     assert_eq!(up.ended().code(), Some(0));
     assert!(!tls.exists(), "the certificates are gone with it");
+}
+
+#[test]
+fn however_it_is_ended_no_certificates_stay() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.folder().join("tmp");
+    std::fs::create_dir(&folder).unwrap();
+    let left = || std::fs::read_dir(&folder).unwrap().count();
+    let up = || sandbox.plain_gpuctl().env("TMPDIR", &folder);
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut running = up().args(["up", "--simulate", "200x8", "--serve"]).spawn();
+        eventually("there are certificates", || if left() == 1 { Ok(()) } else { Err(left()) });
+        running.signal(signal);
+        running.ended();
+        assert_eq!(left(), 0, "after {signal:?}");
+    }
+    // A reader that has seen enough.
+    let mut child = up().args(["up", "--simulate", "100x8", "--json"]).spawn_piped();
+    let mut output = child.stdout.take().unwrap();
+    output.read_exact(&mut [0; 1]).unwrap();
+    drop(output);
+    let status = eventually("gpuctl ends", || child.try_wait().unwrap().ok_or("it runs"));
+    assert_eq!((status.code(), left()), (Some(0), 0));
 }

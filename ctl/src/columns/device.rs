@@ -3,7 +3,7 @@
 use gpufleet_model::command::escape_text;
 use gpufleet_model::{Device, DeviceStatus, clock_events};
 
-use super::{Cell, Column, Shown, Tone, age, bytes, load, reading, tone_of};
+use super::{Cell, Column, Record, Shown, Tone, age, bytes, load, reading, tone_of};
 use crate::view::{Connection, HostView};
 
 /// A device with its host.
@@ -11,6 +11,12 @@ use crate::view::{Connection, HostView};
 pub(crate) struct DeviceRow<'v> {
     pub(crate) host: &'v HostView,
     pub(crate) device: &'v Device,
+}
+
+impl Record for DeviceRow<'_> {
+    fn is_old(&self) -> bool {
+        self.host.is_old()
+    }
 }
 
 macro_rules! column {

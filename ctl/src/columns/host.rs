@@ -4,8 +4,14 @@ use gpufleet_model::command::escape_text;
 use gpufleet_model::{HostReadings, Reading};
 
 use super::device::column;
-use super::{Cell, Column, Shown, Tone, age, bytes, reading, tone_of};
+use super::{Cell, Column, Record, Shown, Tone, age, bytes, reading, tone_of};
 use crate::view::{Connection, HostView};
+
+impl Record for &HostView {
+    fn is_old(&self) -> bool {
+        self.connection != Connection::Connected
+    }
+}
 
 /// The columns of hosts.
 pub(crate) const fn columns<'v>() -> [Column<&'v HostView>; 18] {

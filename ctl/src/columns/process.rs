@@ -6,7 +6,7 @@ use gpufleet_model::command::{display, escape_text};
 use gpufleet_model::{Device, DeviceUse, Process, Reading, Unknown, human};
 
 use super::device::column;
-use super::{Cell, Column, Key, Shown, bytes, load, reading};
+use super::{Cell, Column, Key, Record, Shown, bytes, load, reading};
 use crate::view::HostView;
 
 /// A process with its host.
@@ -14,6 +14,12 @@ use crate::view::HostView;
 pub(crate) struct ProcessRow<'v> {
     pub(crate) host: &'v HostView,
     pub(crate) process: &'v Process,
+}
+
+impl Record for ProcessRow<'_> {
+    fn is_old(&self) -> bool {
+        self.host.is_old()
+    }
 }
 
 /// The columns of processes.

@@ -1,7 +1,7 @@
 //! `context`: which fleet to ask.
 
 use crate::cli::{Connection, Context};
-use crate::config::{Config, ContextEntry};
+use crate::config::{Config, ContextEntry, Environment};
 use crate::exit::{CtlError, Exit, Result};
 use crate::screen::print;
 
@@ -11,7 +11,7 @@ pub(crate) fn run(command: Context, flags: Connection) -> Result<Exit> {
     match command {
         Context::List => list(&config)?,
         Context::Show { name } => {
-            let name = name.or(flags.context).or(config.context.clone());
+            let name = name.or(flags.context).or(Environment::read().context).or(config.context.clone());
             let name =
                 name.ok_or_else(|| CtlError::usage("no context is in use; name one, or `gpuctl context use NAME`"))?;
             let text = toml::to_string(config.entry(&name)?).map_err(|error| CtlError::failed(error.to_string()))?;
@@ -44,7 +44,7 @@ fn list(config: &Config) -> Result<()> {
         let address = entry.aggregator.as_ref().or(entry.agent.as_ref()).map_or("", String::as_str);
         format!("{mark} {name}  {address}\n")
     };
-    Ok(print(&config.contexts.iter().map(line).collect::<String>())?)
+    print(&config.contexts.iter().map(line).collect::<String>())
 }
 
 /// What is given replaces what was there; a first context is used at once.

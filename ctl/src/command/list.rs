@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::cli::List;
+use crate::cli::{Format, List};
 use crate::config::Endpoint;
 use crate::exit::{CtlError, Exit, Result};
 use crate::output::{Order, Records, render};
-use crate::screen::{Screen, print};
+use crate::screen::{Screen, print, tell};
 use crate::source::{Source, Want};
 use crate::view::{Filter, Following, View};
 
@@ -21,11 +21,24 @@ pub(crate) async fn run(endpoint: &Endpoint, list: List, records: Records, all: 
     };
     let mut source = Source::open(endpoint, want).await?;
     let view = source.view().await?;
-    print(&render(&view, records, list.output, &order, screen)?)?;
+    let show = |view: &View| print_list(view, records, list.output, &order, screen);
+    let ended = {
+        let cut = source.cut(&view);
+        show(&cut)?;
+        outcome(&cut)
+    };
     match list.watch {
-        None => Ok(outcome(&view)),
-        Some(interval) => again_and_again(source, view, &list, records, &order, screen, interval).await,
+        None => Ok(ended),
+        Some(interval) => again_and_again(source, view, interval, show).await,
     }
+}
+
+fn print_list(view: &View, records: Records, format: Format, order: &Order, screen: Screen) -> Result<()> {
+    print(&render(view, records, format, order, screen)?)?;
+    if view.is_simulated() && matches!(format, Format::Table | Format::Wide) {
+        tell("SIMULATED: what is listed is not real");
+    }
+    Ok(())
 }
 
 /// Says on standard error what is missing, and picks the exit code.
@@ -36,7 +49,7 @@ pub(crate) fn outcome(view: &View) -> Exit {
     for host in view.hosts.values().filter(|host| host.connection != crate::view::Connection::Connected) {
         let problem = host.problem.as_deref().map(|problem| format!(": {problem}")).unwrap_or_default();
         let age = host.sample_age().map(|age| format!(", last seen {} ago", gpufleet_model::human::duration(age)));
-        eprintln!("gpuctl: host `{}` is {}{}{problem}", host.name, host.connection.as_str(), age.unwrap_or_default());
+        tell(format!("host `{}` is {}{}{problem}", host.name, host.connection.as_str(), age.unwrap_or_default()));
     }
     Exit::Partial
 }
@@ -44,11 +57,8 @@ pub(crate) fn outcome(view: &View) -> Exit {
 async fn again_and_again(
     mut source: Source,
     first: View,
-    list: &List,
-    records: Records,
-    order: &Order,
-    screen: Screen,
     interval: Duration,
+    show: impl Fn(&View) -> Result<()>,
 ) -> Result<Exit> {
     let mut following = Following::new(first, source.streams());
     let mut ticks = tokio::time::interval(interval);
@@ -62,15 +72,15 @@ async fn again_and_again(
                     following.take(event)?;
                     // Said once, not at each attempt.
                     if let Some(problem) = following.problem().filter(|problem| known.as_deref() != Some(*problem)) {
-                        eprintln!("gpuctl: {problem}; trying again");
+                        tell(format!("{problem}; trying again"));
                     }
                 }
                 None => return Err(CtlError::unreachable("the source ended")),
             },
             // What is old is not printed as if it were new.
             _ = ticks.tick(), if following.problem().is_none() => {
-                let cut = source.select(following.shown().clone())?;
-                print(&format!("\n{}", render(&cut, records, list.output, order, screen)?))?;
+                print("\n")?;
+                show(&source.cut(following.shown()))?;
             }
         }
     }

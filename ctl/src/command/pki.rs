@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use gpufleet_model::human;
 use gpufleet_transport::pki::{Authority, CertificateSummary, IssueRequest, inspect};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cli::{Format, Pki};
 use crate::exit::{CtlError, Exit, Result};
-use crate::output::yaml;
+use crate::output::{json, yaml};
 use crate::screen::print;
 
 /// A certificate that ends sooner is pointed at.
@@ -55,8 +55,7 @@ fn show(paths: &[PathBuf], output: Format) -> Result<Exit> {
         Format::Table | Format::Wide => print(&found.iter().map(|(path, one)| text(path, one)).collect::<String>())?,
         Format::Json => {
             let document: Vec<Value> = found.iter().map(|(path, one)| value(path, one)).collect();
-            let text = serde_json::to_string_pretty(&document).map_err(|error| CtlError::failed(error.to_string()))?;
-            print(&(text + "\n"))?;
+            print(&json::text(&document.into())?)?;
         }
         Format::Yaml => {
             let document = found.iter().map(|(path, one)| value(path, one)).collect();
@@ -100,7 +99,7 @@ fn text(path: &Path, one: &CertificateSummary) -> String {
 }
 
 fn value(path: &Path, one: &CertificateSummary) -> Value {
-    json!({
+    serde_json::json!({
         "path": path.display().to_string(),
         "authority": one.authority,
         "identity": one.identity.as_ref().map(ToString::to_string),

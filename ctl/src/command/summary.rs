@@ -1,19 +1,20 @@
 //! `summary`: totals over the fleet, counted by the aggregator; over this host, counted here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use gpufleet_model::command::escape_text;
 use gpufleet_model::{Device, DeviceStatus, Reading, human};
+use gpufleet_proto::convert::std_duration;
 use gpufleet_proto::v1;
 use serde_json::{Value, json};
 
 use crate::cli::{Format, Summary};
-use crate::columns::{Cell, Column, Shown};
+use crate::columns::{Cell, Column, Record, Shown};
 use crate::config::Endpoint;
 use crate::exit::{CtlError, Exit, Result};
-use crate::output::{table, yaml};
-use crate::screen::{Screen, print};
+use crate::output::{csv_text, json, table, yaml};
+use crate::screen::{Screen, print, tell};
 use crate::source::{Want, collect, dial_aggregator, dialer, fleet_client};
 use crate::view::{Connection, Filter, View};
 
@@ -61,26 +62,29 @@ async fn once(endpoint: &Endpoint, summary: &Summary, screen: Screen) -> Result<
             (vec![of_view(&collect(endpoint, want).await?)], Vec::new())
         }
     };
-    print(&render(&groups, summary, screen)?)?;
+    print(&render(&groups, &missing, summary, screen)?)?;
     for host in &missing {
         let state = Connection::from_wire(host.state);
-        eprintln!("gpuctl: host `{}` is {} and not in the totals: {}", host.host, state.as_str(), host.problem);
+        tell(format!("host `{}` is {} and not in the totals: {}", host.host, state.as_str(), host.problem));
     }
     Ok(if missing.is_empty() { Exit::Ok } else { Exit::Partial })
 }
 
-fn render(groups: &[v1::FleetSummary], summary: &Summary, screen: Screen) -> Result<String> {
+fn render(
+    groups: &[v1::FleetSummary],
+    missing: &[v1::MissingHost],
+    summary: &Summary,
+    screen: Screen,
+) -> Result<String> {
     match summary.output {
         Format::Json | Format::Yaml => {
             let document = json!({
-                "schema_version": 1,
+                "schema_version": json::SCHEMA_VERSION,
+                "collected_at": json::time(SystemTime::now()),
                 "groups": groups.iter().map(group_json).collect::<Vec<_>>(),
+                "missing": missing.iter().map(missing_json).collect::<Vec<_>>(),
             });
-            if summary.output == Format::Yaml {
-                return yaml(&document);
-            }
-            let text = serde_json::to_string_pretty(&document).map_err(|error| CtlError::failed(error.to_string()))?;
-            Ok(text + "\n")
+            if summary.output == Format::Yaml { yaml(&document) } else { json::text(&document) }
         }
         Format::Csv => csv(groups, &labels(groups, summary)),
         Format::Name => Ok(groups.iter().map(|group| name(group) + "\n").collect()),
@@ -91,6 +95,15 @@ fn render(groups: &[v1::FleetSummary], summary: &Summary, screen: Screen) -> Res
             Ok(table::render(groups, &shown, screen))
         }
     }
+}
+
+fn missing_json(host: &v1::MissingHost) -> Value {
+    json!({
+        "host": host.host,
+        "state": Connection::from_wire(host.state).as_str(),
+        "problem": host.problem,
+        "sample_age_seconds": json::seconds(host.sample_age.and_then(std_duration)),
+    })
 }
 
 fn group_json(group: &v1::FleetSummary) -> Value {
@@ -140,23 +153,18 @@ fn labels(groups: &[v1::FleetSummary], summary: &Summary) -> Vec<String> {
 
 /// One row for each group: its labels as `label_NAME`, then the fields of the JSON in their order.
 fn csv(groups: &[v1::FleetSummary], labels: &[String]) -> Result<String> {
-    let failed = |error: csv::Error| CtlError::failed(error.to_string());
-    let mut writer = csv::Writer::from_writer(Vec::new());
     let label_names = labels.iter().map(|label| format!("label_{}", escape_text(label)));
-    let names = FIELDS.iter().map(|name| (*name).to_owned());
-    writer.write_record(label_names.chain(names)).map_err(failed)?;
-    for group in groups {
+    let names: Vec<String> = label_names.chain(FIELDS.iter().map(|name| (*name).to_owned())).collect();
+    let row = |group: &v1::FleetSummary| {
         let object = group_json(group);
         let label = |label: &String| group.labels.get(label).map(|value| escape_text(value).into_owned());
         let field = |name: &&str| match object.get(*name) {
             None | Some(Value::Null) => String::new(),
             Some(value) => value.to_string(),
         };
-        let values = labels.iter().map(|name| label(name).unwrap_or_default()).chain(FIELDS.iter().map(field));
-        writer.write_record(values).map_err(failed)?;
-    }
-    let bytes = writer.into_inner().map_err(|error| CtlError::failed(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+        labels.iter().map(|name| label(name).unwrap_or_default()).chain(FIELDS.iter().map(field)).collect()
+    };
+    csv_text(&names, groups.iter().map(row))
 }
 
 /// The fields of a group that are numbers.
@@ -178,6 +186,8 @@ const FIELDS: &[&str] = &[
     "utilization_percent",
     "utilization_devices",
 ];
+
+impl Record for v1::FleetSummary {}
 
 fn columns() -> [Column<v1::FleetSummary>; 9] {
     const fn column(
@@ -261,7 +271,7 @@ mod tests {
 
     fn shown(groups: &[v1::FleetSummary], group_by: &[&str], output: Format) -> String {
         let group_by = group_by.iter().map(|label| (*label).to_owned()).collect();
-        render(groups, &Summary { group_by, output, ..Summary::default() }, Screen::plain()).unwrap()
+        render(groups, &[], &Summary { group_by, output, ..Summary::default() }, Screen::plain()).unwrap()
     }
 
     #[test]

@@ -4,15 +4,16 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use crossterm::event::{Event as Key, KeyCode, KeyModifiers};
-use crossterm::{cursor, execute, queue, terminal};
-use tokio::signal::unix::{SignalKind, signal};
+use crossterm::{cursor, queue, terminal};
 use tokio::sync::mpsc;
 
 use super::list::outcome;
-use crate::cli::Selection;
+use crate::cli::{Format, Selection};
 use crate::config::Endpoint;
 use crate::exit::{CtlError, Exit, Result};
+use crate::interrupts::Interrupts;
 use crate::output::{Order, Records, json, top};
+use crate::screen::stage::Stage;
 use crate::screen::{Screen, print};
 use crate::source::{Source, Want};
 use crate::view::{Filter, Following, View};
@@ -37,35 +38,15 @@ pub(crate) async fn run(
     let want = Want { filter: Filter::from(selection), all: false, contents: true, interval };
     let mut source = Source::open(endpoint, want).await?;
     let view = source.view().await?;
-    match mode {
-        Mode::Once => print(&top::render(&view, &order, screen, None, None)?)?,
-        Mode::Json => {
-            let document = json::document(&view, Records::Processes, &order)?;
-            let text = serde_json::to_string_pretty(&document).map_err(|error| CtlError::failed(error.to_string()))?;
-            print(&(text + "\n"))?;
-        }
-        Mode::Live => return live(source, view, &order, interval, screen).await,
+    if mode == Mode::Live {
+        return live(source, view, &order, interval, screen).await;
     }
-    Ok(outcome(&view))
-}
-
-/// Puts the terminal back, however the program ends.
-struct Stage;
-
-impl Stage {
-    fn enter() -> std::io::Result<Self> {
-        terminal::enable_raw_mode()?;
-        let stage = Self;
-        execute!(std::io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
-        Ok(stage)
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        let _ = execute!(std::io::stdout(), cursor::Show, terminal::LeaveAlternateScreen);
-        let _ = terminal::disable_raw_mode();
-    }
+    let cut = source.cut(&view);
+    print(&match mode {
+        Mode::Json => json::render(&cut, Records::Processes, Format::Json, &order)?,
+        _ => top::render(&cut, &order, screen, None, None)?,
+    })?;
+    Ok(outcome(&cut))
 }
 
 /// What the person wants.
@@ -77,15 +58,13 @@ enum Wish {
 }
 
 async fn live(mut source: Source, first: View, order: &Order, interval: Duration, screen: Screen) -> Result<Exit> {
+    let mut interrupts = Interrupts::listen()?;
     let stage = Stage::enter()?;
     let mut wishes = wishes();
-    let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut ticks = tokio::time::interval(interval);
     let mut following = Following::new(first, source.streams());
     let redraw = |following: &Following, source: &Source| {
-        // What was named may be gone meanwhile: that empties the view and is no error any more.
-        let shown = source.select(following.shown().clone()).unwrap_or_else(|_| View::new(source.is_fleet()));
-        draw(&shown, order, screen, following.problem().map(banner).as_deref())
+        draw(&source.cut(following.shown()), order, screen, following.problem().map(banner).as_deref())
     };
     let ended = loop {
         tokio::select! {
@@ -94,8 +73,7 @@ async fn live(mut source: Source, first: View, order: &Order, interval: Duration
                 Some(Wish::Quit) | None => break Ok(Exit::Ok),
                 Some(Wish::Interrupt) => break Ok(Exit::Interrupted),
             },
-            _ = terminate.recv() => break Ok(Exit::Interrupted),
-            _ = hangup.recv() => break Ok(Exit::Interrupted),
+            () = interrupts.next() => break Ok(Exit::Interrupted),
             event = source.next() => match event {
                 Some(event) => following.take(event)?,
                 None => break Err(CtlError::unreachable("the source ended")),

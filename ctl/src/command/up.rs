@@ -3,24 +3,36 @@
 use std::time::{Duration, Instant};
 
 use gpufleet_embed::{RunningFleet, UpOptions};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::top::{self, Mode};
 use crate::cli::Up;
 use crate::config::Endpoint;
 use crate::exit::{CtlError, Exit, Result};
+use crate::interrupts::Interrupts;
 use crate::screen::{Screen, print};
 use crate::source::{Want, collect, host_name};
 
 /// How long the aggregator may take to have every agent.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Brings it up, shows it, and takes it down.
+/// Brings it up, shows it, and takes it down, also when asked to end meanwhile: the certificates must not stay.
 pub(crate) async fn run(up: Up, screen: Screen) -> Result<Exit> {
+    let mut interrupts = Interrupts::listen()?;
     let options = UpOptions { host_name: host_name(), simulate: up.simulate, interval: up.interval, seed: up.seed };
-    let fleet = gpufleet_embed::up(options).await.map_err(|error| CtlError::failed(error.to_string()))?;
-    let shown = show(&up, &fleet, screen).await;
-    fleet.shutdown().await;
+    let fleet = tokio::select! {
+        fleet = gpufleet_embed::up(options) => fleet.map_err(|error| CtlError::failed(error.to_string()))?,
+        () = interrupts.next() => return Ok(Exit::Interrupted),
+    };
+    let shown = tokio::select! {
+        shown = show(&up, &fleet, screen) => shown,
+        // Serving lasts until it is ended.
+        () = interrupts.next() => Ok(if up.serve { Exit::Ok } else { Exit::Interrupted }),
+    };
+    tokio::select! {
+        () = fleet.shutdown() => {}
+        // Asked twice: the agents need not end in order.
+        () = interrupts.next() => {}
+    }
     shown
 }
 
@@ -63,10 +75,5 @@ async fn serve(endpoint: &Endpoint) -> Result<Exit> {
         tls_dir.display(),
         tls_dir.display()
     ))?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
-    }
-    Ok(Exit::Ok)
+    std::future::pending().await
 }

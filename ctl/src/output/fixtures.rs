@@ -239,6 +239,20 @@ pub(crate) fn without_devices() -> View {
     fixed(view)
 }
 
+/// One host with one process for each amount of device memory, which may be unknown.
+pub(crate) fn with_memory(amounts: &[Option<u64>]) -> View {
+    let mut processes = Vec::new();
+    for (pid, amount) in (100..).zip(amounts) {
+        let mut one = process(pid, "alice", &["work"], vec![used(0, 0, 0)]);
+        one.uses[0].readings.memory_used_bytes = amount.ok_or(Unknown::NoPermission);
+        processes.push(one);
+    }
+    let mut view = View::new(false);
+    let devices = vec![device(0, 0, "NVIDIA H200", busy())];
+    view.apply(Event::Snapshot(Arc::new(snapshot("node1", devices, processes)))).unwrap();
+    view
+}
+
 /// At a fixed time, so that what is shown can be compared.
 fn fixed(mut view: View) -> View {
     view.collected_at = SystemTime::UNIX_EPOCH + Duration::from_hours(490_162);

@@ -1,5 +1,6 @@
 //! JSON for programs: numbers in base units, `null` for unknown, the reasons beside. A contract: see `docs/json.md`.
 
+use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use gpufleet_model::fields::Value as FieldValue;
@@ -14,17 +15,30 @@ use crate::exit::{CtlError, Result};
 use crate::view::{Connection, HostView, View};
 
 /// The version of the layout. Fields may be added within one; none changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A view as JSON or YAML. The order that was asked for is that of the records which the list is of.
 pub(crate) fn render(view: &View, records: Records, format: Format, order: &Order) -> Result<String> {
     let value = document(view, records, order)?;
-    if format == Format::Yaml {
-        return super::yaml(&value);
+    if format == Format::Yaml { super::yaml(&value) } else { text(&value) }
+}
+
+/// JSON as text, in ASCII alone: nothing in it can drive a terminal or turn the writing direction.
+pub(crate) fn text(value: &Value) -> Result<String> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| CtlError::failed(error.to_string()))?;
+    let mut ascii = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        // Outside ASCII, and DEL, only occur within strings, where an escape means the same.
+        if c.is_ascii() && c != '\u{7f}' {
+            ascii.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(ascii, "\\u{unit:04x}");
+            }
+        }
     }
-    let mut text = serde_json::to_string_pretty(&value).map_err(|error| CtlError::failed(error.to_string()))?;
-    text.push('\n');
-    Ok(text)
+    ascii.push('\n');
+    Ok(ascii)
 }
 
 /// The document.
@@ -173,6 +187,7 @@ fn process(row: &ProcessRow<'_>) -> Value {
         (process.identity.start_ticks != 0).then_some(process.identity.start_ticks).into(),
     );
     object.insert("boot_id".to_owned(), row.host.boot_id().into());
+    object.insert("simulated".to_owned(), row.host.host.as_ref().map(|host| host.simulated).into());
     object.insert("user".to_owned(), info.user.clone().into());
     object.insert("user_id".to_owned(), info.user_id.into());
     object.insert("name".to_owned(), info.name.clone().into());
@@ -251,10 +266,10 @@ fn number(value: FieldValue) -> Value {
     }
 }
 
-fn time(time: SystemTime) -> Value {
+pub(crate) fn time(time: SystemTime) -> Value {
     humantime::format_rfc3339_millis(time).to_string().into()
 }
 
-fn seconds(length: Option<Duration>) -> Value {
+pub(crate) fn seconds(length: Option<Duration>) -> Value {
     length.map(|length| (length.as_secs_f64() * 1000.0).round() / 1000.0).into()
 }

@@ -3,7 +3,7 @@
 use gpufleet_model::command::escape_text;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::columns::{Cell, Column, Tone};
+use crate::columns::{Cell, Column, Record, Tone};
 use crate::screen::Screen;
 
 /// Blanks between two columns.
@@ -16,7 +16,7 @@ const LEAST_LAST: usize = 24;
 const ALWAYS_KEPT: usize = 2;
 
 /// A table with a heading; without rows, the heading alone.
-pub(crate) fn render<R>(rows: &[R], columns: &[&Column<R>], screen: Screen) -> String {
+pub(crate) fn render<R: Record>(rows: &[R], columns: &[&Column<R>], screen: Screen) -> String {
     let cells: Vec<Vec<Cell>> =
         rows.iter().map(|row| columns.iter().map(|column| safe((column.cell)(row))).collect()).collect();
     let widths: Vec<usize> = columns
@@ -35,8 +35,9 @@ pub(crate) fn render<R>(rows: &[R], columns: &[&Column<R>], screen: Screen) -> S
     let titles: Vec<Cell> = columns.iter().map(|column| Cell::text(column.title)).collect();
     let heading = line(&titles, &columns, &widths, Screen { colour: false, ..screen });
     let mut text = screen.strong(heading.trim_end()) + "\n";
-    for row in &cells {
-        text += line(row, &columns, &widths, screen).trim_end();
+    for (row, cells) in rows.iter().zip(&cells) {
+        let screen = Screen { old: screen.old || row.is_old(), ..screen };
+        text += line(cells, &columns, &widths, screen).trim_end();
         text.push('\n');
     }
     text
@@ -95,7 +96,7 @@ fn line<R>(cells: &[Cell], columns: &[&Column<R>], widths: &[usize], screen: Scr
         }
         let shown = cut(&cell.text, *width);
         let blanks = " ".repeat(width.saturating_sub(shown.width()));
-        let painted = if cell.tone == Tone::Plain { shown } else { screen.paint(&shown, cell.tone) };
+        let painted = screen.paint(&shown, if screen.old { Tone::Dim } else { cell.tone });
         let (before, after) = if column.right { (blanks.as_str(), "") } else { ("", blanks.as_str()) };
         text.push_str(before);
         text.push_str(&painted);
@@ -153,6 +154,25 @@ mod tests {
             }
             assert!(text.contains("python3"), "{width}: {text}");
         }
+    }
+
+    impl Record for u32 {}
+
+    struct Old;
+
+    impl Record for Old {
+        fn is_old(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn what_is_old_is_dim_and_nothing_is_coloured_without_a_terminal() {
+        let cell = |_: &Old| Cell::text("hot").toned(Tone::Bad);
+        let column = Column { title: "T", name: "t", right: false, shown: Shown::Always, descending: false, cell };
+        let coloured = Screen { terminal: true, colour: true, ..Screen::plain() };
+        assert_eq!(render(&[Old], &[&column], coloured), "\x1b[1mT\x1b[0m\n\x1b[2mhot\x1b[0m\n");
+        assert_eq!(render(&[Old], &[&column], Screen::plain()), "T\nhot\n");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Every list in every format, and what must hold for all of them.
 
+use std::collections::BTreeSet;
+
+use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::fixtures::{fleet, without_devices};
+use super::fixtures::{fleet, with_memory, without_devices};
 use super::{Order, Records, render, top};
 use crate::cli::Format;
 use crate::screen::Screen;
@@ -130,5 +133,58 @@ fn sorting_puts_unknown_last_both_ways() {
     for records in EVERY {
         assert!(render(&fleet(), records, Format::Table, &wrong, Screen::plain()).is_err());
         assert!(render(&fleet(), records, Format::Json, &wrong, Screen::plain()).is_err());
+    }
+}
+
+#[test]
+fn json_is_ascii_and_loses_nothing() {
+    let shown = text(Records::Processes, Format::Json);
+    assert!(shown.is_ascii(), "{shown}");
+    let value = serde_json::json!({ "text": "日本\u{202e}\u{7f}🙂\"\\\n", "number": f64::NAN });
+    let ascii = super::json::text(&value).unwrap();
+    assert!(ascii.is_ascii() && !ascii.contains('\u{7f}'), "{ascii}");
+    assert_eq!(serde_json::from_str::<Value>(&ascii).unwrap(), value);
+    assert_eq!(value["number"], Value::Null);
+}
+
+#[test]
+fn yaml_says_what_json_says() {
+    for records in EVERY {
+        let yaml = serde_yaml_ng::from_str::<Value>(&text(records, Format::Yaml)).unwrap();
+        assert_eq!(settled(&yaml.to_string()), settled(&text(records, Format::Json)), "{records:?}");
+    }
+}
+
+#[test]
+fn csv_has_as_many_cells_in_each_row_as_names_and_each_name_once() {
+    for records in EVERY {
+        let shown = text(records, Format::Csv);
+        let mut reader = csv::Reader::from_reader(shown.as_bytes());
+        let names: BTreeSet<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+        assert_eq!(names.len(), reader.headers().unwrap().len(), "{records:?}");
+        // The reader refuses rows of another length.
+        assert!(reader.records().all(|row| row.is_ok()), "{records:?}");
+    }
+}
+
+proptest! {
+    /// Whatever is known, unknown and equal: sorted both ways, the unknown last, ties by host, pid and device.
+    #[test]
+    fn any_sort_is_stable_and_ends_with_the_unknown(memory in proptest::collection::vec(proptest::option::of(0_u64..4), 0..12)) {
+        let view = with_memory(&memory);
+        for reverse in [false, true] {
+            let order = Order { column: Some("gpu-memory".to_owned()), reverse };
+            let rows = super::processes(&view, &order).unwrap();
+            let keys: Vec<_> = rows
+                .iter()
+                .map(|row| {
+                    let known = crate::columns::process::gpu_memory(row.process).ok();
+                    let directed = known.map(|bytes| if reverse { bytes } else { u64::MAX - bytes });
+                    (known.is_none(), directed, row.process.identity.pid)
+                })
+                .collect();
+            prop_assert_eq!(rows.len(), memory.len());
+            prop_assert!(keys.is_sorted(), "{:?}", keys);
+        }
     }
 }

@@ -59,6 +59,7 @@ pub(crate) type Rows = Option<usize>;
 /// When there is no such column to sort by.
 pub(crate) fn render(view: &View, order: &Order, screen: Screen, rows: Rows, banner: Option<&str>) -> Result<String> {
     let mut text = String::new();
+    let screen = Screen { old: screen.old || banner.is_some(), ..screen };
     if let Some(banner) = banner {
         text += &screen.paint(&table::cut(banner, screen.width.unwrap_or(usize::MAX)), Tone::Bad);
         text.push('\n');
